@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -46,10 +47,7 @@ func TestPlainPermissionsMask(t *testing.T) {
 		t.Fatalf("search: %v", err)
 	}
 	wantData(t, "search", page.Data[0].Data, `"XXcret"`)
-	out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))(t)
 	wantData(t, "use", out, `"secret"`)
 }
 
@@ -263,16 +261,10 @@ func TestBadKeysAreUnauthenticated(t *testing.T) {
 	_, elsewhere := vaulttest.New(t), vaulttest.New(t)
 	_, err := v.Authenticate(t.Context(), elsewhere.PrivateKey)
 	wantError(t, "a key of another vault", err, vault.ErrUnauthenticated)
-	s, err := v.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(v.Public.CreateSession(t.Context()))(t)
 	_, err = v.Authenticate(t.Context(), s.Nonce)
 	wantError(t, "a nonce", err, vault.ErrUnauthenticated)
-	proxy, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"}))(t)
 	_, err = v.Authenticate(t.Context(), proxy.Key)
 	wantError(t, "a proxy's key", err, vault.ErrUnauthenticated)
 }
@@ -314,9 +306,7 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-			if err := revoke(t, v, v.Private.ApplicationID()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, revoke(t, v, v.Private.ApplicationID()))
 			_, err := v.Authenticate(t.Context(), v.PrivateKey)
 			wantError(t, "the key", err, vault.ErrUnauthenticated)
 			_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
@@ -329,10 +319,7 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 func TestRegeneratedKeyWorks(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, err := v.Management.RegenerateKey(t.Context(), v.Private.ApplicationID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Management.RegenerateKey(t.Context(), v.Private.ApplicationID()))(t)
 	if app.Key == v.PrivateKey || !strings.HasPrefix(app.Key, "key_prv_") {
 		t.Error("the new key is the old one, or of another kind")
 	}
@@ -345,17 +332,12 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
-	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
 	there := authenticated(t, vaults[1], app.Key)
 	create(t, there, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	if err := tenant.DeleteApplication(t.Context(), app.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tenant.DeleteApplication(t.Context(), app.ID))
 	revoked := time.Now()
-	_, err = vaults[0].Authenticate(t.Context(), app.Key)
+	_, err := vaults[0].Authenticate(t.Context(), app.Key)
 	wantError(t, "on the node that did it", err, vault.ErrUnauthenticated)
 	eventually(t, "the other node still takes the key", func() bool {
 		asked := time.Now()
@@ -371,14 +353,8 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 func TestKeysAreRefusedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := v.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
+	s := must.Get(v.Public.CreateSession(t.Context()))(t)
 	for _, tt := range []struct{ down, key string }{{"Lookup", app.Key}, {"Lookup", s.SessionKey}, {"Records", s.SessionKey}} {
 		store.before = func(call string, _ *storage.Change) error {
 			if call == tt.down {
@@ -425,20 +401,14 @@ func TestCheck(t *testing.T) {
 func TestAs(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c, err := v.Owner.As(t.Context(), v.Public.ApplicationID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(v.Owner.As(t.Context(), v.Public.ApplicationID()))(t)
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
-	_, err = c.GetToken(t.Context(), tok.ID)
+	_, err := c.GetToken(t.Context(), tok.ID)
 	wantError(t, "beyond the application's rights", err, vault.ErrForbidden)
 	_, err = v.Owner.As(t.Context(), uuid.New())
 	wantError(t, "a missing application", err, vault.ErrNotFound)
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)}))(t)
 	v.Clock.Advance(time.Second)
 	_, err = v.Owner.As(t.Context(), app.ID)
 	wantError(t, "an expired application", err, vault.ErrUnauthenticated)
@@ -448,7 +418,7 @@ func TestAs(t *testing.T) {
 // them as test cards.
 func support(t *testing.T, v *vaulttest.Vault) *vault.Application {
 	t.Helper()
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Support", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
 		Rules: []vault.AccessRule{
 			{Priority: 3, Description: "bank", Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}},
@@ -456,10 +426,7 @@ func support(t *testing.T, v *vaulttest.Vault) *vault.Application {
 			{Priority: 2, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
 				Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "test-"}}},
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return app
 }
 
@@ -518,10 +485,7 @@ application, /: mask
 		{vault.ExplainParams{Permission: "log:read"}, "log:read is refused\nThe permission is not held.\n"},
 	} {
 		c.params.ApplicationID = app.ID
-		e, err := v.Owner.Explain(t.Context(), c.params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(v.Owner.Explain(t.Context(), c.params))(t)
 		if diff := cmp.Diff(c.want, e.String()); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.params, diff)
 		}
@@ -535,34 +499,20 @@ func TestExplainSession(t *testing.T) {
 	v := vaulttest.New(t)
 	ctx := t.Context()
 	app := support(t, v)
-	authorizer, err := v.Authenticate(ctx, app.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := v.Public.CreateSession(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alive, err := v.Owner.ListSessions(ctx, vault.PageParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	authorizer := must.Get(v.Authenticate(ctx, app.Key))(t)
+	s := must.Get(v.Public.CreateSession(ctx))(t)
+	alive := must.Get(v.Owner.ListSessions(ctx, vault.PageParams{}))(t)
 	asks := vault.ExplainParams{SessionID: alive.Data[0].ID, Permission: "token:read", Containers: []string{"/bank/"}}
 	explained := func(want string) {
 		t.Helper()
-		e, err := v.Owner.Explain(ctx, asks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(v.Owner.Explain(ctx, asks))(t)
 		if diff := cmp.Diff(want, e.String()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
 	explained("token:read is refused\nThe session has not been authorized.\n")
 	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 7, Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
-	if err := authorizer.AuthorizeSession(ctx, grant); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, authorizer.AuthorizeSession(ctx, grant))
 	explained(`token:read is allowed: mask
 Rule 7 of the session decides: mask.
 
@@ -574,9 +524,7 @@ authorizer, /bank/: mask, sees at best mask
   rule 2 covers other ids only
   rule 3 (bank) decides
 `)
-	if _, err := v.Owner.PatchApplication(ctx, app.ID, vault.JSON(`{"rules":null}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.PatchApplication(ctx, app.ID, vault.JSON(`{"rules":null}`)))(t)
 	explained(`token:read is refused
 No rule and no plain permission of the authorizer allows token:read in /bank/.
 
@@ -586,9 +534,7 @@ session, /bank/: mask
 authorizer, /bank/: refused
   there are no rules
 `)
-	if err := v.Owner.DeleteApplication(ctx, app.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.DeleteApplication(ctx, app.ID))
 	explained("token:read is refused\nThe session has ended.\n")
 }
 
@@ -597,14 +543,8 @@ func TestExplainIsRefused(t *testing.T) {
 	v := vaulttest.New(t)
 	ctx := t.Context()
 	app := support(t, v)
-	limited, err := v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := v.Authenticate(ctx, limited.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limited := must.Get(v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}}))(t)
+	reader := must.Get(v.Authenticate(ctx, limited.Key))(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "here", Type: vault.TypeGeneric, Data: "x"})
 	bank := []string{"/bank/"}
 	for name, c := range map[string]struct {
@@ -636,15 +576,9 @@ func TestMasked(t *testing.T) {
 	v := vaulttest.New(t)
 	ctx := t.Context()
 	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
-	revealing, err := v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "r", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
-		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read", "token:search", "token:use"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, err := v.Authenticate(ctx, revealing.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	revealing := must.Get(v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "r", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read", "token:search", "token:use"}}}}))(t)
+	app := must.Get(v.Authenticate(ctx, revealing.Key))(t)
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Client, "application": app, "user": v.Owner.AsUser("x").Client, "twice": v.Owner.Masked()} {
 		m := c.Masked()
 		token, err := m.GetToken(ctx, "card")
@@ -666,9 +600,7 @@ func TestMasked(t *testing.T) {
 		t.Error(err)
 	}
 	user := v.Owner.AsUser("ops").Masked()
-	if _, err := user.GetToken(ctx, "card"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(user.GetToken(ctx, "card"))(t)
 	by := entries(t, v, vault.ListLogsParams{EntityID: "card"})
 	if !slices.ContainsFunc(by, func(e vault.LogEntry) bool { return e.ActorName == "ops" && e.Operation == vault.OperationRead }) {
 		t.Errorf("no entry is by the user: %+v", by)
@@ -690,23 +622,14 @@ func TestAsFollowsTheApplication(t *testing.T) {
 	v := vaulttest.New(t)
 	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-	c, err := v.Owner.As(t.Context(), app.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(v.Owner.As(t.Context(), app.ID))(t)
 	get(t, c, tok.ID)
-	if _, err := v.Owner.RegenerateKey(t.Context(), app.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.RegenerateKey(t.Context(), app.ID))(t)
 	get(t, c, tok.ID) // it has no key
-	if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.GetToken(t.Context(), tok.ID)
+	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)))(t)
+	_, err := c.GetToken(t.Context(), tok.ID)
 	wantError(t, "without its permission", err, vault.ErrForbidden)
-	if err := v.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
 	_, err = c.GetToken(t.Context(), tok.ID)
 	wantError(t, "without its application", err, vault.ErrUnauthenticated)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -33,11 +34,8 @@ func TestCreateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	rules := []vault.AccessRule{{Description: "cards", Priority: 3, Container: "/PCI/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}
-	got, err := v.Management.CreateApplication(t.Context(), vault.ApplicationParams{
-		Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}, Rules: rules, ExpiresAt: vaulttest.Start.Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Management.CreateApplication(t.Context(), vault.ApplicationParams{
+		Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}, Rules: rules, ExpiresAt: vaulttest.Start.Add(time.Hour)}))(t)
 	if !regexp.MustCompile(`^key_prv_[1-9A-HJ-NP-Za-km-z]{38}$`).MatchString(got.Key) {
 		t.Error("the key is not of the form key_prv_<38 base58 characters>")
 	}
@@ -46,20 +44,14 @@ func TestCreateApplication(t *testing.T) {
 		Rules: rules, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start, ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	sameApplication(t, "created application", got, want)
 	want.Key = ""
-	read, err := v.Management.GetApplication(t.Context(), got.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(v.Management.GetApplication(t.Context(), got.ID))(t)
 	sameApplication(t, "application read", read, want)
 	page, err := v.Management.ListApplications(t.Context(), vault.ListApplicationsParams{IDs: []uuid.UUID{got.ID}})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("list: %v", err)
 	}
 	sameApplication(t, "application listed", &page.Data[0], want)
-	own, err := authenticated(t, v.Vault, got.Key).OwnApplication(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(authenticated(t, v.Vault, got.Key).OwnApplication(t.Context()))(t)
 	sameApplication(t, "own application", own, want)
 	_, err = v.Owner.OwnApplication(t.Context())
 	wantError(t, "the tenant's own application", err, vault.ErrNotFound)
@@ -68,10 +60,7 @@ func TestCreateApplication(t *testing.T) {
 func TestKeyKinds(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	s, err := v.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(v.Public.CreateSession(t.Context()))(t)
 	for prefix, key := range map[string]string{"key_pub_": v.PublicKey, "key_prv_": v.PrivateKey, "key_mgt_": v.ManagementKey, "key_sess_": s.SessionKey} {
 		if !strings.HasPrefix(key, prefix) || len(key) != len(prefix)+38 {
 			t.Errorf("a key of %d characters does not have the form of %s", len(key), prefix)
@@ -84,10 +73,7 @@ func TestTypePermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	may := map[vault.ApplicationType][]vault.Permission{vault.ApplicationPublic: {"token:create", "token:update"}, vault.ApplicationPrivate: everything}
-	all, err := v.Public.ListPermissions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(v.Public.ListPermissions(t.Context()))(t)
 	for _, p := range all {
 		if !slices.Contains(everything, p.Type) {
 			may[vault.ApplicationManagement] = append(may[vault.ApplicationManagement], p.Type)
@@ -187,11 +173,8 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	}
 	wantError(t, "another", make(vault.ApplicationManagement, "log:read", "tenant:update"), vault.ErrForbidden)
 
-	weak, err := admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = admin.PatchApplication(t.Context(), weak.ID, vault.JSON(`{"permissions":["log:read","application:delete"]}`))
+	weak := must.Get(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}}))(t)
+	_, err := admin.PatchApplication(t.Context(), weak.ID, vault.JSON(`{"permissions":["log:read","application:delete"]}`))
 	wantError(t, "another by patch", err, vault.ErrForbidden)
 	_, err = admin.ReplaceApplication(t.Context(), weak.ID, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:delete"}})
 	wantError(t, "another by replacement", err, vault.ErrForbidden)
@@ -205,29 +188,20 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 func TestUpdateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: vaulttest.Start.Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: vaulttest.Start.Add(time.Hour)}))(t)
 	c := authenticated(t, v.Vault, app.Key)
 	v.Clock.Advance(time.Minute)
-	got, err := v.Management.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"new","permissions":null,"rules":[{"priority":1,"container":"/","transform":"redact","permissions":["token:read"]}],"expires_at":null}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Management.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"new","permissions":null,"rules":[{"priority":1,"container":"/","transform":"redact","permissions":["token:read"]}],"expires_at":null}`)))(t)
 	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:read")},
 		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: v.Management.ApplicationID(), ModifiedAt: vaulttest.Start.Add(time.Minute)}
 	sameApplication(t, "patched application", got, want)
 	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	wantData(t, "what the client sees at once", get(t, c, tok.ID).Data, ``)
 
-	got, err = v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got = must.Get(v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
 	want.Name, want.Rules, want.Permissions = "third", nil, []vault.Permission{"token:use"}
 	sameApplication(t, "replaced application", got, want)
-	_, err = c.GetToken(t.Context(), tok.ID)
+	_, err := c.GetToken(t.Context(), tok.ID)
 	wantError(t, "what the client may no longer do", err, vault.ErrForbidden)
 
 	for patch, fields := range map[string][]string{
@@ -239,10 +213,7 @@ func TestUpdateApplication(t *testing.T) {
 	}
 	_, err = v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	wantFields(t, "another type", err, "type")
-	after, err := v.Owner.GetApplication(t.Context(), app.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(v.Owner.GetApplication(t.Context(), app.ID))(t)
 	sameApplication(t, "application after refused changes", after, want)
 	for name, err := range map[string]error{
 		"patch":      second(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
@@ -286,10 +257,7 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 
 func newSession(t *testing.T, v *vaulttest.Vault) *vault.Session {
 	t.Helper()
-	s, err := v.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(v.Public.CreateSession(t.Context()))(t)
 	return s
 }
 
@@ -306,9 +274,7 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 		return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 	}
 	wantError(t, "before the authorization", create(), vault.ErrForbidden)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}))
 	if err := create(); err != nil {
 		t.Errorf("after it, with the same client: %v", err)
 	}
@@ -322,19 +288,11 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
-	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := authenticated(t, vaults[0], app.Key).CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
+	s := must.Get(authenticated(t, vaults[0], app.Key).CreateSession(t.Context()))(t)
 	c := authenticated(t, vaults[0], s.SessionKey)
 	wantError(t, "before", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
-	if err := vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
 	if err := c.HasPermission(t.Context(), "token:read"); err != nil {
 		t.Errorf("after: %v", err)
 	}
@@ -403,9 +361,7 @@ func TestUnknownNonces(t *testing.T) {
 	late := newSession(t, v)
 	v.Clock.Advance(time.Microsecond)
 	wantError(t, "expired", try(v.Private, s.Nonce), vault.ErrNotFound)
-	if err := v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()))
 	wantError(t, "of a deleted application", try(v.Private, late.Nonce), vault.ErrNotFound)
 }
 
@@ -525,9 +481,7 @@ func TestSessionExpires(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			s := newSession(t, v)
-			if err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}))
 			c := authenticated(t, v.Vault, s.SessionKey)
 			v.Clock.Advance(tt.life - time.Microsecond)
 			if err := c.HasPermission(t.Context(), "token:create"); err != nil {
@@ -552,23 +506,15 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	v := vaulttest.New(t)
 	c := session(t, v, vault.SessionGrant{Permissions: everything})
 	pending := newSession(t, v)
-	if err := v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()))
 	wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 	_, err := v.Authenticate(t.Context(), pending.SessionKey)
 	wantError(t, "a session that waits", err, vault.ErrUnauthenticated)
 	grant := vault.SessionGrant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := authenticated(t, v.Vault, app.Key).CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)}))(t)
+	s := must.Get(authenticated(t, v.Vault, app.Key).CreateSession(t.Context()))(t)
 	v.Clock.Advance(time.Minute)
 	_, err = v.Authenticate(t.Context(), s.SessionKey)
 	wantError(t, "a session of an expired application", err, vault.ErrUnauthenticated)
@@ -605,13 +551,8 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	open := newSession(t, v)
 	authorized := newSession(t, v)
 	far := v.Clock.Now().Add(time.Hour)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: far}); err != nil {
-		t.Fatal(err)
-	}
-	private, err := v.Private.OwnApplication(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: far}))
+	private := must.Get(v.Private.OwnApplication(t.Context()))(t)
 	page, err := manager.ListSessions(t.Context(), vault.PageParams{})
 	if err != nil || page.Pagination.TotalItems != 2 || len(page.Data) != 2 {
 		t.Fatalf("%+v, %v", page, err)
@@ -629,9 +570,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	}
 
 	c := authenticated(t, v.Vault, authorized.SessionKey)
-	if err := manager.DeleteSession(t.Context(), newest.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, manager.DeleteSession(t.Context(), newest.ID))
 	_, err = c.ListTokens(t.Context(), vault.ListTokensParams{})
 	wantError(t, "a session that was ended", err, vault.ErrUnauthenticated)
 	wantError(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
@@ -689,10 +628,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 // newApp creates an application and returns it with its client.
 func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
 	t.Helper()
-	app, err := v.Owner.CreateApplication(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), p))(t)
 	return app, authenticated(t, v.Vault, app.Key)
 }
 
@@ -708,14 +644,9 @@ func TestSessionEndsWithItsKeys(t *testing.T) {
 				tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-				s, err := pub.CreateSession(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(pub.CreateSession(t.Context()))(t)
 				far := v.Clock.Now().AddDate(100, 0, 0)
-				if err := prv.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, prv.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}))
 				c := authenticated(t, v.Vault, s.SessionKey)
 				if out, err := c.Detokenize(t.Context(), "{{"+tok.ID+"}}"); err != nil || string(out) != `"secret"` {
 					t.Fatalf("%s, %v", out, err)
@@ -724,10 +655,8 @@ func TestSessionEndsWithItsKeys(t *testing.T) {
 				if creator {
 					gone = public.ID
 				}
-				if err := lose(t.Context(), v, gone); err != nil {
-					t.Fatal(err)
-				}
-				_, err = c.Detokenize(t.Context(), "{{"+tok.ID+"}}")
+				must.Do(t, lose(t.Context(), v, gone))
+				_, err := c.Detokenize(t.Context(), "{{"+tok.ID+"}}")
 				wantError(t, "a session whose "+who+" was "+name, err, vault.ErrUnauthenticated)
 				_, err = v.Authenticate(t.Context(), s.SessionKey)
 				wantError(t, "its key", err, vault.ErrUnauthenticated)
@@ -747,15 +676,11 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
 	s := newSession(t, v)
 	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
-	if err := prv.AuthorizeSession(t.Context(), grant); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prv.AuthorizeSession(t.Context(), grant))
 	c := authenticated(t, v.Vault, s.SessionKey)
 	cut := func(rules ...vault.AccessRule) {
 		t.Helper()
-		if _, err := v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}))(t)
 	}
 	wantData(t, "before", get(t, c, "tok-a").Data, `"secret"`)
 
@@ -830,9 +755,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	if err != nil || x.ApplicationID == (uuid.UUID{}) {
 		t.Fatalf("%v, %v", x, err)
 	}
-	if err := w.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Owner.DeleteApplication(t.Context(), app.ID))
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
 		t.Helper()
 		if err != nil || r != nil && r.ApplicationID != (uuid.UUID{}) || x != nil && x.ApplicationID != (uuid.UUID{}) {

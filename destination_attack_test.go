@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -166,23 +167,12 @@ func TestBoundUseEndsEarlierSight(t *testing.T) {
 		return map[string]any{"raw": in["args"]}, nil
 	})})
 	w.answer = func(_ http.ResponseWriter, _ *http.Request, body string) { told = append(told, body) }
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
-		rule(1, "/", vault.TransformReveal, "token:use", "token:update"), rule(2, "/", vault.TransformMask, "token:read", "token:create")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+		rule(1, "/", vault.TransformReveal, "token:use", "token:update"), rule(2, "/", vault.TransformMask, "token:read", "token:create")}}))(t)
 	key := authenticated(t, w.Vault.Vault, app.Key)
-	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pending, err := w.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := key.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: pending.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use")}}); err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
+	pending := must.Get(w.Public.CreateSession(t.Context()))(t)
+	must.Do(t, key.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: pending.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use")}}))
 	session := authenticated(t, w.Vault.Vault, pending.SessionKey)
 	once := func() (vault.StoredResponse, error) {
 		out, _, err := key.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
@@ -197,20 +187,14 @@ func TestBoundUseEndsEarlierSight(t *testing.T) {
 	if out, err := once(); err != nil || !strings.Contains(string(out.Body), visa) {
 		t.Fatalf("%s, %v", out.Body, err)
 	}
-	if _, err := key.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: "{{ card }}", CallbackURL: w.url}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(key.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: "{{ card }}", CallbackURL: w.url}))(t)
 	params := app.Params()
 	params.Rules = []vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read", "token:create", "token:update")}
-	if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
 	out, err := once()
 	wantError(t, "a stored response", err, vault.ErrForbidden)
 	wantNothingOf(t, "a stored response", string(out.Body), err)
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	if len(told) != 1 || !strings.Contains(told[0], "limited to requests") {
 		t.Errorf("callbacks: %q", told)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -79,18 +80,12 @@ func TestMovesDoNotWidenDestinations(t *testing.T) {
 func TestSessionsOfBoundUse(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
-		bound(1, "/", w.to, "x.test"), rule(2, "/", vault.TransformMask, "token:read")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+		bound(1, "/", w.to, "x.test"), rule(2, "/", vault.TransformMask, "token:read")}}))(t)
 	authorizer := authenticated(t, w.Vault.Vault, app.Key)
 	grant := func(rules []vault.AccessRule, permissions ...vault.Permission) (*vault.Client, error) {
-		s, err := w.Public.CreateSession(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = authorizer.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: rules, Permissions: permissions})
+		s := must.Get(w.Public.CreateSession(t.Context()))(t)
+		err := authorizer.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: rules, Permissions: permissions})
 		if err != nil {
 			return nil, err
 		}
@@ -105,12 +100,9 @@ func TestSessionsOfBoundUse(t *testing.T) {
 		_, err := grant(rules)
 		wantError(t, name, err, vault.ErrForbidden)
 	}
-	_, err = grant(nil, "token:use")
+	_, err := grant(nil, "token:use")
 	wantError(t, "plain use", err, vault.ErrForbidden)
-	s, err := grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")}))(t)
 	if _, _, err := w.charge(t.Context(), s, cardCall()); err != nil {
 		t.Error(err)
 	}
@@ -118,9 +110,7 @@ func TestSessionsOfBoundUse(t *testing.T) {
 	w.limited(t, "detokenize", err)
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
-	if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
 	_, _, err = w.charge(t.Context(), s, cardCall())
 	wantError(t, "after the authorizer lost the destination", err, vault.ErrForbidden)
 	open := session(t, w.Vault, vault.SessionGrant{Rules: []vault.AccessRule{bound(1, "/", w.to)}})
@@ -132,19 +122,13 @@ func TestSessionsOfBoundUse(t *testing.T) {
 func TestExplainDestinations(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
-		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test")}}))(t)
 	if diff := cmp.Diff([]string{"api.stripe.com", "*.xn--bcher-kva.example"}, app.Rules[0].Destinations); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 	ask := func(containers ...string) string {
-		e, err := v.Owner.Explain(t.Context(), vault.ExplainParams{ApplicationID: app.ID, Permission: "token:use", Containers: containers})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(v.Owner.Explain(t.Context(), vault.ExplainParams{ApplicationID: app.ID, Permission: "token:use", Containers: containers}))(t)
 		if e.Transform != "" {
 			t.Errorf("%v: it shows %s", containers, e.Transform)
 		}
@@ -169,10 +153,7 @@ func TestRoundTripperToDestinations(t *testing.T) {
 	create(t, w.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
 	client := &http.Client{Transport: w.key.RoundTripper(&http.Transport{TLSClientConfig: w.cert})}
 	send := func(url string, change func(*http.Request)) (*http.Response, string, error) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(cardExpression))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(cardExpression)))(t)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer {{ secret }}")
 		if change != nil {
@@ -234,16 +215,10 @@ func TestBoundProxies(t *testing.T) {
 	w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) { fmt.Fprint(rw, body) }
 	other := httptest.NewTLSServer(http.NotFoundHandler())
 	defer other.Close()
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}}))(t)
 	invoke := func(p vault.ProxyParams) (string, error) {
 		p.Name, p.ApplicationID, p.RequireAuth = "p", app.ID, new(bool)
-		x, err := w.Management.CreateProxy(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(w.Management.CreateProxy(t.Context(), p))(t)
 		call := cardCall()
 		call.Key, call.Header = x.Key, http.Header{"Content-Type": {"application/json"}}
 		answer, err := w.Vault.Vault.InvokeProxy(t.Context(), call)
@@ -272,10 +247,7 @@ func TestBoundProxies(t *testing.T) {
 func TestRefusedAnonymousCalls(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{FullAudit: true})
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", "pay.test")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", "pay.test")}}))(t)
 	for message, ref := range map[string]uuid.UUID{"Denied: InvokeProxy to " + w.to: app.ID, "Denied: InvokeProxy": {}} {
 		x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequireAuth: new(bool), ApplicationID: ref})
 		if err != nil {
@@ -304,14 +276,8 @@ func TestReplaysOfBoundUse(t *testing.T) {
 		_, err := host.Call(ctx, "proxy.post", json.RawMessage(`{"proxyUrl":"`+w.url+`","detokenize":true,"body":"{{ card }}"}`))
 		return map[string]any{"raw": map[string]any{"ok": true}}, err
 	})})
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, ApplicationID: app.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}}))(t)
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, ApplicationID: app.ID}))(t)
 	once := func() (bool, error) {
 		_, replayed, err := w.Private.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			out, err := c.React(ctx, reactor.ID, vault.ReactParams{})
@@ -329,9 +295,7 @@ func TestReplaysOfBoundUse(t *testing.T) {
 	}
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
-	if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params); err != nil {
-		t.Fatal(err)
-	}
-	_, err = once()
+	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
+	_, err := once()
 	wantError(t, "a replay after the destination is gone", err, vault.ErrForbidden)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -126,15 +127,9 @@ func TestBoundUseShowsNothing(t *testing.T) {
 		out, err := host.Call(t.Context(), call["call"].(string), json.RawMessage(text))
 		return map[string]any{"raw": map[string]any{"out": string(out), "err": fmt.Sprint(err)}}, nil
 	})})
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Code", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, ApplicationID: app.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.key.Detokenize(t.Context(), "{{ card }}")
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Code", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", w.to)}}))(t)
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}, ApplicationID: app.ID}))(t)
+	_, err := w.key.Detokenize(t.Context(), "{{ card }}")
 	w.limited(t, "detokenize", err)
 	_, err = w.key.Detokenize(t.Context(), map[string]string{"x": "{{ card | json: '$.expiration_month' }}"})
 	w.limited(t, "detokenize a part", err)
@@ -145,20 +140,14 @@ func TestBoundUseShowsNothing(t *testing.T) {
 	for _, err := range w.key.Export(t.Context(), nil) {
 		w.limited(t, "export", err)
 	}
-	proxy, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequestTransform: &vault.ProxyTransform{Code: "x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequestTransform: &vault.ProxyTransform{Code: "x"}}))(t)
 	call := cardCall()
 	call.Key = proxy.Key
 	_, _, err = w.charge(t.Context(), w.key, call)
 	w.limited(t, "request transform", err)
 	code := func(call string, args any) string {
 		t.Helper()
-		out, err := w.Private.React(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]any{"call": call, "args": args}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(w.Private.React(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]any{"call": call, "args": args}}))(t)
 		return string(out.Raw)
 	}
 	if got := code("detokenize", map[string]string{"x": "(( card ))"}); !strings.Contains(got, "limited to requests to "+w.to) {

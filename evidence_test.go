@@ -25,6 +25,7 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -37,24 +38,12 @@ func somethingLogged(t *testing.T, v *vaulttest.Vault) uuid.UUID {
 	t.Helper()
 	ctx := t.Context()
 	soon := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: v.Clock.Now().Add(time.Minute)}
-	tok, err := v.Private.CreateToken(ctx, soon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Private.GetToken(ctx, tok.ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Owner.RotateWebhookSecret(ctx); err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(ctx, soon))(t)
+	must.Get(v.Private.GetToken(ctx, tok.ID))(t)
+	must.Get(v.Owner.RotateWebhookSecret(ctx))(t)
 	v.Clock.Advance(2 * time.Minute)
-	if _, err := v.Sweep(ctx); err != nil {
-		t.Fatal(err)
-	}
-	page, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Sweep(ctx))(t)
+	page := must.Get(v.Owner.ListLogs(ctx, vault.ListLogsParams{}))(t)
 	return page.Data[0].ID
 }
 
@@ -66,17 +55,9 @@ func settled(t testing.TB, v *vault.Vault) *evidence.Report {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := v.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		status, err := v.EvidenceStatus()
-		if err != nil {
-			t.Fatal(err)
-		}
-		report, err := v.VerifyLogs(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Checkpoint(t.Context()))(t)
+		status := must.Get(v.EvidenceStatus())(t)
+		report := must.Get(v.VerifyLogs(t.Context(), nil))(t)
 		if status.Pending == 0 && !slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool { return f.Verdict == evidence.Unsequenced }) {
 			return report
 		}
@@ -91,22 +72,14 @@ func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	if report := settled(t, v.Vault); len(report.Findings) > 0 {
 		t.Fatalf("in place: %+v", report)
 	}
-	key, err := v.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(v.EvidenceKey())(t)
 	var bundle bytes.Buffer
-	if err := v.Owner.ExportEvidence(ctx, &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.ExportEvidence(ctx, &bundle))
 	report, err := evidence.Verify(&bundle, key, nil)
 	if err != nil || !report.OK() {
 		t.Fatalf("bundle: %v, %+v", err, report)
 	}
-	proof, err := v.Owner.LogProof(ctx, entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof := must.Get(v.Owner.LogProof(ctx, entry))(t)
 	if err := evidence.VerifyProof(proof, key); err != nil {
 		t.Error(err)
 	}
@@ -120,16 +93,9 @@ func TestEvidence(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}})
 	checkEvidence(t, v, somethingLogged(t, v))
 
-	if _, err := v.DB.ExecContext(t.Context(), `UPDATE vault_logs SET operation = 'read' WHERE operation = 'expire'`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.DB.ExecContext(t.Context(), `DELETE FROM vault_logs WHERE operation = 'create' AND entity_type = 'token'`); err != nil {
-		t.Fatal(err)
-	}
-	report, err := v.VerifyLogs(t.Context(), &vault.VerifyOptions{Tenants: []uuid.UUID{v.Acme.ID}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.DB.ExecContext(t.Context(), `UPDATE vault_logs SET operation = 'read' WHERE operation = 'expire'`))(t)
+	must.Get(v.DB.ExecContext(t.Context(), `DELETE FROM vault_logs WHERE operation = 'create' AND entity_type = 'token'`))(t)
+	report := must.Get(v.VerifyLogs(t.Context(), &vault.VerifyOptions{Tenants: []uuid.UUID{v.Acme.ID}}))(t)
 	found := map[evidence.Verdict]int{}
 	for _, f := range report.Findings {
 		found[f.Verdict]++
@@ -141,10 +107,7 @@ func TestEvidence(t *testing.T) {
 
 func TestEvidenceOnPostgres(t *testing.T) {
 	t.Parallel()
-	store, err := postgres.Open(t.Context(), pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.Open(t.Context(), pgtest.URL(t)))(t)
 	v := vaulttest.OpenStorage(t, store, &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"}})
 	checkEvidence(t, v, somethingLogged(t, v))
 }
@@ -155,12 +118,8 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	ctx := t.Context()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}, LogRetention: 24 * time.Hour})
 	other, _ := v.NewTenant(t, "Other")
-	if _, err := v.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.DeleteTenant(ctx, other.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Checkpoint(ctx))(t)
+	must.Do(t, v.DeleteTenant(ctx, other.ID))
 	v.Clock.Advance(48 * time.Hour)
 	entry := somethingLogged(t, v)
 	if swept, err := v.Sweep(ctx); err != nil || swept.Logs != 0 {
@@ -170,9 +129,7 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	if err != nil || page.Data[len(page.Data)-1].CreatedAt.Before(vaulttest.Start.Add(24*time.Hour)) {
 		t.Fatalf("old entries still exist: %v", err)
 	}
-	if _, err := v.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Checkpoint(ctx))(t)
 	report, err := v.VerifyLogs(ctx, nil)
 	if err != nil || !report.OK() {
 		t.Errorf("%v, %+v", err, report)
@@ -191,22 +148,14 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 			t.Parallel()
 			ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 			cfg := vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour}
-			plain, err := vault.Open(ctx, onDisk(t, path), key, &cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plain := must.Get(vault.Open(ctx, onDisk(t, path), key, &cfg))(t)
 			defer plain.Close()
 			cfg.Evidence = &vault.EvidenceConfig{Every: -1, Signer: signer}
-			v, err := vault.Open(ctx, onDisk(t, path), key, &cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(vault.Open(ctx, onDisk(t, path), key, &cfg))(t)
 			defer v.Close()
 			tenantOf(t, v)
 			gone := tenantOf(t, v)
-			if _, err := v.Checkpoint(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Checkpoint(ctx))(t)
 			clock.Advance(48 * time.Hour)
 			swept, err := plain.Sweep(ctx)
 			if deleted := plain.DeleteTenant(ctx, gone.TenantID()); (err != nil) != (signer != nil) || (deleted != nil) != (signer != nil) {
@@ -215,9 +164,7 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 			if (swept.Logs > 0) != (signer == nil) {
 				t.Errorf("%d entries are deleted", swept.Logs)
 			}
-			if _, err := v.Checkpoint(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Checkpoint(ctx))(t)
 			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
 				t.Errorf("%v, %+v", err, report)
 			}
@@ -234,10 +181,7 @@ func TestEvidenceOfAnExistingLog(t *testing.T) {
 	tenant := tenantOf(t, plain).TenantID()
 	create(t, plain.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	clock.Advance(time.Hour)
-	v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}))(t)
 	defer v.Close()
 	settled(t, v)
 	create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
@@ -245,9 +189,7 @@ func TestEvidenceOfAnExistingLog(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	var bundle bytes.Buffer
-	if err := v.Tenant(tenant).ExportEvidence(ctx, &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Tenant(tenant).ExportEvidence(ctx, &bundle))
 	if text := bundle.String(); strings.Count(text, `"kind":"imported"`) != 2 || strings.Count(text, `"kind":"entry"`) != 1 {
 		t.Errorf("the bundle is %s", text)
 	}
@@ -295,10 +237,7 @@ func newSigner(t *testing.T, name string) note.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := note.NewSigner(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(note.NewSigner(key))(t)
 	return s
 }
 
@@ -310,29 +249,17 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	path, anchor := filepath.Join(t.TempDir(), "vault.db"), vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	key, signer := vault.NewKey(), newSigner(t, "vault.example/log")
 	for range 2 {
-		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.CreateTenant(ctx, "Acme"); err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
+		must.Get(v.CreateTenant(ctx, "Acme"))(t)
 		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
 			t.Errorf("%v, %+v", err, report)
 		}
 		if err := v.AcceptRestore(ctx, "none"); err == nil {
 			t.Error("a restore was accepted that did not happen")
 		}
-		before, err := anchor.Latest(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.CreateTenant(ctx, "Other"); err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(anchor.Latest(ctx))(t)
+		must.Get(v.CreateTenant(ctx, "Other"))(t)
+		must.Do(t, v.Close())
 		after, err := anchor.Latest(ctx)
 		if err != nil || bytes.Equal(before, after) || !bytes.HasPrefix(after, []byte("vault.example/log\n")) {
 			t.Errorf("%v: note %q, before %q", err, after, before)
@@ -354,10 +281,7 @@ func newTelling(t *testing.T, name string) telling {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(note.NewSigner(private))(t)
 	return telling{s, public}
 }
 
@@ -365,11 +289,8 @@ func newTelling(t *testing.T, name string) telling {
 func signedBy(t *testing.T, msg []byte, keys ...string) (signed []bool) {
 	t.Helper()
 	for _, key := range keys {
-		v, err := note.NewVerifier(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = note.Open(msg, note.VerifierList(v))
+		v := must.Get(note.NewVerifier(key))(t)
+		_, err := note.Open(msg, note.VerifierList(v))
 		signed = append(signed, err == nil)
 	}
 	return signed
@@ -383,37 +304,20 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 	cfg := &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}
 	var nodes [2]*vault.Vault
 	for i := range nodes {
-		v, err := vault.Open(ctx, onDisk(t, path), key, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(vault.Open(ctx, onDisk(t, path), key, cfg))(t)
 		defer v.Close()
 		nodes[i] = v
 	}
 	a, b := nodes[0], nodes[1]
 	owner := a.Tenant(tenantOf(t, a).TenantID())
-	first, err := a.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, err := a.Checkpoint(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := a.RotateEvidenceKey(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(a.EvidenceKey())(t)
+	begin := must.Get(a.Checkpoint(ctx))(t)
+	second := must.Get(a.RotateEvidenceKey(ctx))(t)
 	checkBoth := func(want ...bool) {
 		t.Helper()
 		for _, v := range nodes {
-			if _, err := owner.RotateWebhookSecret(ctx); err != nil {
-				t.Fatal(err)
-			}
-			msg, err := v.Checkpoint(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(owner.RotateWebhookSecret(ctx))(t)
+			msg := must.Get(v.Checkpoint(ctx))(t)
 			same(t, "signatures", signedBy(t, msg, first, second), want)
 			if now, err := v.EvidenceKey(); err != nil || now != second {
 				t.Errorf("the key is %s, %v", now, err)
@@ -430,9 +334,7 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 	}
 	checkBoth(false, true)
 	var bundle bytes.Buffer
-	if err := owner.ExportEvidence(ctx, &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, owner.ExportEvidence(ctx, &bundle))
 	if report, err := evidence.Verify(&bundle, second, begin); err != nil || !report.OK() {
 		t.Errorf("since a note of the former key: %v, %+v", err, report)
 	}
@@ -445,17 +347,9 @@ func TestSignerIsChanged(t *testing.T) {
 	first, second := newTelling(t, "vault.example"), newTelling(t, "vault.example")
 	for _, e := range []vault.EvidenceConfig{{Signer: first}, {Signer: second, Previous: first}, {Signer: second}} {
 		e.Every = -1
-		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.CreateTenant(ctx, "Acme"); err != nil {
-			t.Fatal(err)
-		}
-		msg, err := v.Checkpoint(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e}))(t)
+		must.Get(v.CreateTenant(ctx, "Acme"))(t)
+		msg := must.Get(v.Checkpoint(ctx))(t)
 		same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
 		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
 			t.Errorf("%v, %+v", err, report)
@@ -463,9 +357,7 @@ func TestSignerIsChanged(t *testing.T) {
 		if _, err := v.RotateEvidenceKey(ctx); !errors.Is(err, vault.ErrConflict) {
 			t.Errorf("the program's key was rotated: %v", err)
 		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Close())
 	}
 	for name, e := range map[string]vault.EvidenceConfig{
 		"without the signer": {}, "another name": {Signer: newTelling(t, "other.example")}, "another origin": {Origin: "other.example"},
@@ -504,12 +396,8 @@ func TestEvidenceStatus(t *testing.T) {
 	good := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{good, deadAnchor{}}}})
 	for range 2 {
-		if _, err := v.Owner.RotateWebhookSecret(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Owner.RotateWebhookSecret(t.Context()))(t)
+		must.Get(v.Checkpoint(t.Context()))(t)
 	}
 	if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
 		t.Fatalf("%v, %+v", err, report)
@@ -534,10 +422,7 @@ func TestEvidenceStatus(t *testing.T) {
 // onDisk opens a SQLite database, which the vault closes.
 func onDisk(t *testing.T, path string) vault.Storage {
 	t.Helper()
-	store, err := sqlite.Open(context.WithoutCancel(t.Context()), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(context.WithoutCancel(t.Context()), path))(t)
 	return store
 }
 
@@ -547,28 +432,15 @@ func TestOriginAndMac(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	long := strings.Repeat("2001:db8::", 5)
-	app, err := v.Owner.From(long+"\n").As(t.Context(), v.Private.ApplicationID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := app.AsUser("jane").Masked().CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Owner.GetToken(t.Context(), tok.ID); err != nil {
-		t.Fatal(err)
-	}
-	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.From(long+"\n").As(t.Context(), v.Private.ApplicationID()))(t)
+	tok := must.Get(app.AsUser("jane").Masked().CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
+	must.Get(v.Owner.GetToken(t.Context(), tok.ID))(t)
+	page := must.Get(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"}))(t)
 	if len(page.Data) != 2 || page.Data[0].Origin != "" || page.Data[1].Origin != long[:45] {
 		t.Errorf("entries %+v", page.Data)
 	}
 	var n, macs int
-	if err := v.DB.QueryRowContext(t.Context(), `SELECT count(*), count(mac) FROM vault_logs`).Scan(&n, &macs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.DB.QueryRowContext(t.Context(), `SELECT count(*), count(mac) FROM vault_logs`).Scan(&n, &macs))
 	if n != macs || n < 6 {
 		t.Errorf("%d of %d entries have a mac", macs, n)
 	}
@@ -593,19 +465,13 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 		row    string
 	}{
 		"key regenerated": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
-			if _, err := o.RegenerateKey(t.Context(), app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(o.RegenerateKey(t.Context(), app.ID))(t)
 		}, "application"},
 		"application deleted": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
-			if err := o.DeleteApplication(t.Context(), app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, o.DeleteApplication(t.Context(), app.ID))
 		}, "application"},
 		"data key rotated": {func(t *testing.T, v *vault.Vault, o *vault.Owner, _ *vault.Application) {
-			if err := v.RotateDataKeys(t.Context(), o.TenantID(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.RotateDataKeys(t.Context(), o.TenantID(), nil))
 		}, "key ring"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -613,59 +479,35 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 			open := func() *vault.Vault {
 				store := &ungated{Store: onDisk(t, path).(*sqlite.Store)}
-				v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}}))(t)
 				return v
 			}
 			v := open()
-			tenant, err := v.CreateTenant(t.Context(), "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 			o := v.Tenant(tenant.ID)
-			app, err := o.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			db, err := sql.Open("sqlite", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			app := must.Get(o.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
+			db := must.Get(sql.Open("sqlite", path))(t)
 			defer db.Close()
 			restore := copyRows(func(query string, args ...any) {
 				t.Helper()
-				if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(db.ExecContext(t.Context(), query, args...))(t)
 			})
 			test.change(t, v, o, app)
 			if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
 				t.Fatalf("before: %+v, %v", report, err)
 			}
-			if err := v.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.Close())
 			restore()
 
 			v = open()
 			defer v.Close()
-			report, err := v.VerifyLogs(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := must.Get(v.VerifyLogs(t.Context(), nil))(t)
 			if report.OK() || len(report.Findings) != 1 || report.Findings[0].Verdict != evidence.Altered || !strings.HasPrefix(report.Findings[0].Row, test.row) {
 				t.Errorf("findings: %+v", report.Findings)
 			}
 			bundle := &bytes.Buffer{}
-			if err := v.Tenant(tenant.ID).ExportEvidence(t.Context(), bundle); err != nil {
-				t.Fatal(err)
-			}
-			public, err := v.EvidenceKey()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.Tenant(tenant.ID).ExportEvidence(t.Context(), bundle))
+			public := must.Get(v.EvidenceKey())(t)
 			if report, err := evidence.Verify(bundle, public, nil); err != nil || !report.OK() {
 				t.Errorf("the log itself: %+v, %v", report, err)
 			}
@@ -693,14 +535,8 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 	t.Parallel()
 	path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 	open := func(wrap func(*sqlite.Store) vault.Storage) *vault.Vault {
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := vault.Open(t.Context(), wrap(store), key, &vault.Config{Evidence: &vault.EvidenceConfig{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), path))(t)
+		v := must.Get(vault.Open(t.Context(), wrap(store), key, &vault.Config{Evidence: &vault.EvidenceConfig{}}))(t)
 		t.Cleanup(func() { _ = v.Close() })
 		return v
 	}
@@ -708,15 +544,10 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 	slow := open(func(s *sqlite.Store) vault.Storage {
 		return &overtaken{Store: s, other: func() {
 			fast = open(func(s *sqlite.Store) vault.Storage { return s })
-			if _, err := fast.Checkpoint(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fast.Checkpoint(t.Context()))(t)
 		}}
 	})
-	want, err := fast.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(fast.EvidenceKey())(t)
 	if got, err := slow.EvidenceKey(); err != nil || got != want {
 		t.Errorf("the slower node signs with %q (%v), the faster one with %q", got, err, want)
 	}
@@ -754,9 +585,7 @@ func alarmed(t testing.TB) (*vaulttest.Vault, func(sql string, args ...any), *al
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: heard})
 	return v, func(sql string, args ...any) {
 		t.Helper()
-		if _, err := v.DB.ExecContext(t.Context(), sql, args...); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.DB.ExecContext(t.Context(), sql, args...))(t)
 	}, heard
 }
 
@@ -773,9 +602,7 @@ func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
 	for id, data := range map[string]string{"aaa": visa, "bbb": "4111111111111111"} {
 		create(t, v.Owner.Client, number(id, data))
 		var print string
-		if err := v.DB.QueryRowContext(t.Context(), `SELECT fingerprint FROM vault_tokens WHERE id = ?`, id).Scan(&print); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.DB.QueryRowContext(t.Context(), `SELECT fingerprint FROM vault_tokens WHERE id = ?`, id).Scan(&print))
 		prints[id] = print
 	}
 	fingerprint := get(t, v.Owner.Client, "aaa").Fingerprint
@@ -874,33 +701,21 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *vaulttest.Vault, *vault.Application){
 		"key regenerated": func(t *testing.T, v *vaulttest.Vault, app *vault.Application) {
-			if _, err := v.Owner.RegenerateKey(t.Context(), app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Owner.RegenerateKey(t.Context(), app.ID))(t)
 		},
 		"rights cut": func(t *testing.T, v *vaulttest.Vault, app *vault.Application) {
-			if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions": ["token:create"]}`)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions": ["token:create"]}`)))(t)
 		},
 		"deleted": func(t *testing.T, v *vaulttest.Vault, app *vault.Application) {
-			if err := v.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, exec, heard := alarmed(t)
-			app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read", "token:create"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read", "token:create"}}))(t)
 			create(t, v.Owner.Client, aText("secret", "x"))
-			c, err := v.Authenticate(t.Context(), app.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(v.Authenticate(t.Context(), app.Key))(t)
 			get(t, c, "secret")
 			restore := copyRows(exec)
 			change(t, v, app)
@@ -915,12 +730,9 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
 				t.Errorf("alarms: %q", alarms)
 			}
-			tx, err := v.DB.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
 			defer func() { _ = tx.Rollback() }()
-			_, err = v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
+			_, err := v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
 			wantError(t, "change the old application in a transaction", err, fault.ErrAltered)
 			if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
 				t.Errorf("in a transaction: alarms (-want +got):\n%s", diff)
@@ -934,19 +746,12 @@ func TestRevisionsAreSealed(t *testing.T) {
 	t.Parallel()
 	v, exec, heard := alarmed(t)
 	for range 2 {
-		if _, err := v.Owner.PatchTenant(t.Context(), vault.JSON(`{"name":"Acme"}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Owner.PatchTenant(t.Context(), vault.JSON(`{"name":"Acme"}`)))(t)
 	}
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)); err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
+	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)))(t)
 	exec(`UPDATE vault_records SET rev = 0 WHERE kind = 'application'`)
-	_, err = v.Owner.GetApplication(t.Context(), app.ID)
+	_, err := v.Owner.GetApplication(t.Context(), app.ID)
 	wantError(t, "a lower revision", err, fault.ErrAltered)
 	if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
@@ -958,10 +763,7 @@ func TestRevisionsAreSealed(t *testing.T) {
 func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	v, _, heard := alarmed(t)
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
 	for _, change := range []func(*vault.Owner) error{
 		func(c *vault.Owner) error {
 			_, err := c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`))
@@ -969,16 +771,9 @@ func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 		},
 		func(c *vault.Owner) error { return c.DeleteApplication(t.Context(), app.ID) },
 	} {
-		tx, err := v.DB.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := change(v.Owner.InTx(tx)); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
+		must.Do(t, change(v.Owner.InTx(tx)))
+		must.Do(t, tx.Rollback())
 		if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
 			t.Errorf("after a rollback: %v", err)
 		}
@@ -995,14 +790,10 @@ func TestKeyRingsAreNotRolledBack(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *vaulttest.Vault){
 		"rotated": func(t *testing.T, v *vaulttest.Vault) {
-			if err := v.RotateDataKeys(t.Context(), v.Acme.ID, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.RotateDataKeys(t.Context(), v.Acme.ID, nil))
 		},
 		"deleted": func(t *testing.T, v *vaulttest.Vault) {
-			if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1011,9 +802,7 @@ func TestKeyRingsAreNotRolledBack(t *testing.T) {
 			v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: heard, KeyAge: time.Nanosecond})
 			exec := func(sql string, args ...any) {
 				t.Helper()
-				if _, err := v.DB.ExecContext(t.Context(), sql, args...); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(v.DB.ExecContext(t.Context(), sql, args...))(t)
 			}
 			create(t, v.Owner.Client, aText("aaa", "x"))
 			restore := copyRows(exec)
@@ -1055,15 +844,9 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 			t.Errorf("%s: alarms (-want +got):\n%s", how, diff)
 		}
 	}
-	page, err := v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	check("list", page.Data)
-	page, err = v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page = must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"}))(t)
 	check("search", page.Data)
 	var all []vault.Token
 	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
@@ -1090,15 +873,9 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	public := authenticated(t, v.Vault, key)
 	for range 2 {
 		private(t, v)
-		if _, err := v.Owner.CreateReactor(t.Context(), reactorParams("r")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := public.CreateSession(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("r")))(t)
+		must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com"}))(t)
+		must.Get(public.CreateSession(t.Context()))(t)
 	}
 	tenant := `"tenant_id":"` + v.Acme.ID.String() + `",`
 	for _, kind := range []struct {
@@ -1112,9 +889,7 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 		{"proxy", tenant, `"require_auth":true,`, 2, aPage(v.Owner.ListProxies, vault.ListParams{}), aWalk(v.Owner.AllProxies(t.Context(), vault.ListParams{}))},
 	} {
 		var id []byte
-		if err := v.DB.QueryRowContext(t.Context(), `SELECT max(id) FROM vault_records WHERE kind = ?`, kind.name).Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.DB.QueryRowContext(t.Context(), `SELECT max(id) FROM vault_records WHERE kind = ?`, kind.name).Scan(&id))
 		exec(`UPDATE vault_records SET body = randomblob(100) WHERE kind = ? AND id = ?`, kind.name, id)
 		bad := uuid.UUID(id)
 		for how, ask := range map[string]func() (any, error){"list": kind.list, "all": kind.all} {
@@ -1140,10 +915,7 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	if err != nil || len(page.Data) != 2 || page.Data[0].Unreadable {
 		t.Errorf("applications of a type: %+v, %v", page, err)
 	}
-	list, err := v.Owner.ListSessions(t.Context(), vault.PageParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(v.Owner.ListSessions(t.Context(), vault.PageParams{}))(t)
 	exec(`UPDATE vault_records SET body = randomblob(100) WHERE kind = 'application'`)
 	for _, s := range list.Data { // a session of an unreadable application can be ended
 		if err := v.Owner.DeleteSession(t.Context(), s.ID); (err != nil) != s.Unreadable {
@@ -1199,9 +971,7 @@ func TestExportOfEvidenceEndsWithTheKey(t *testing.T) {
 	for i := range many {
 		many[i] = i
 	}
-	if _, err := v.Owner.Tokenize(t.Context(), many); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.Tokenize(t.Context(), many))(t)
 	app, c := newApp(t, v, vault.ApplicationParams{Name: "auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	to := &revoking{revoke: func() error { return v.Owner.DeleteApplication(t.Context(), app.ID) }}
 	wantError(t, "the export", c.ExportEvidence(t.Context(), to), vault.ErrUnauthenticated)

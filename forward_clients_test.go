@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // environ returns the environment of a client that uses the proxy.
 func (g *gate) environ(t testing.TB) []string {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, g.ca(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca, g.ca(t), 0o600))
 	return append(os.Environ(), "CA="+ca, "PROXY=http://x:"+g.pass+"@"+g.proxy, "BODY="+cardExpression, "NO_PROXY=", "no_proxy=")
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -75,34 +76,22 @@ func (g *gate) client(t testing.TB, key string) *http.Client {
 
 func (g *gate) ca(t testing.TB) []byte {
 	t.Helper()
-	certs, err := g.ForwardCA(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	certs := must.Get(g.ForwardCA(t.Context()))(t)
 	return certs
 }
 
 // do sends a request and returns the response with its body.
 func do(t testing.TB, c *http.Client, req *http.Request) (*http.Response, string) {
 	t.Helper()
-	res, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(c.Do(req))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(t)
 	return res, string(body)
 }
 
 func (g *gate) request(t testing.TB, method, path string, body io.Reader) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, g.url+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, g.url+path, body))(t)
 	return req
 }
 
@@ -187,18 +176,13 @@ func TestForwardProxyExchanges(t *testing.T) {
 // tunnelTo opens a tunnel by hand.
 func (g *gate) tunnelTo(t testing.TB, key, host string) *tls.Conn {
 	t.Helper()
-	raw, err := net.Dial("tcp", g.proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(net.Dial("tcp", g.proxy))(t)
 	t.Cleanup(func() { raw.Close() })
 	req := &http.Request{Method: "CONNECT", URL: &url.URL{Host: host}, Host: host, Header: http.Header{}}
 	basic := http.Request{Header: http.Header{}}
 	basic.SetBasicAuth("anyone", key)
 	req.Header.Set("Proxy-Authorization", basic.Header.Get("Authorization"))
-	if err := req.Write(raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, req.Write(raw))
 	res, err := http.ReadResponse(bufio.NewReader(raw), req)
 	if err != nil || res.StatusCode != 200 {
 		t.Fatalf("CONNECT %s: %v, %v", host, res, err)
@@ -218,14 +202,9 @@ func TestForwardProxyTiming(t *testing.T) {
 	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) { <-release; fmt.Fprint(rw, "late") }
 	c := g.tunnelTo(t, g.pass, g.to)
 	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.CloseWrite())
 	close(release)
-	res, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	body, err := io.ReadAll(res.Body)
 	same(t, "half-closed", string(body)+fmt.Sprint(err), "late<nil>")
 
@@ -281,15 +260,9 @@ func TestForwardProxyEarlyResponse(t *testing.T) {
 	defer early.Close()
 	body, write := io.Pipe()
 	defer write.Close()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", early.URL, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", early.URL, body))(t)
 	req.Header.Set("Content-Type", "application/octet-stream")
-	res, err := g.client(t, g.pass).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(g.client(t, g.pass).Do(req))(t)
 	defer res.Body.Close()
 	same(t, "status", res.StatusCode, http.StatusTeapot)
 	fmt.Fprint(write, "late")
@@ -334,10 +307,7 @@ func TestForwardProxyRefusals(t *testing.T) {
 		"a number as a host":    {connect("2130706433:443", basic(g.pass)), 400},
 		"WebSocket":             {"GET http://" + g.to + "/ HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nProxy-Authorization: " + basic(g.pass) + "\r\n\r\n", 400},
 	} {
-		raw, err := net.Dial("tcp", g.proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(net.Dial("tcp", g.proxy))(t)
 		_ = raw.SetDeadline(time.Now().Add(time.Minute)) // a tunnel would stay open
 		fmt.Fprint(raw, test.request)
 		res, err := http.ReadResponse(bufio.NewReader(raw), nil)
@@ -466,10 +436,7 @@ func TestForwardProxyTunnelLimit(t *testing.T) {
 	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{MaxTunnels: 1})
 	keys := []string{g.pass}
 	for range 4 {
-		tenant, err := g.CreateTenant(t.Context(), "Other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		tenant := must.Get(g.CreateTenant(t.Context(), "Other"))(t)
 		_, key := g.NewApplication(t, g.Tenant(tenant.ID), vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
 		keys = append(keys, key)
 	}
@@ -570,13 +537,8 @@ func TestForwardProxyRateLimit(t *testing.T) {
 func TestForwardProxyRevocation(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
-	s, err := g.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{bound(1, "/", g.to)}}); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(g.Public.CreateSession(t.Context()))(t)
+	must.Do(t, g.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{bound(1, "/", g.to)}}))
 	app, key := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
 	for name, test := range map[string]struct {
 		key    string
@@ -599,17 +561,12 @@ func TestForwardProxyRevocation(t *testing.T) {
 		read := bufio.NewReader(c)
 		send := func() int {
 			fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
-			res, err := http.ReadResponse(read, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get(http.ReadResponse(read, nil))(t)
 			_, _ = io.Copy(io.Discard, res.Body)
 			return res.StatusCode
 		}
 		same(t, name+", before", send(), 200)
-		if err := test.revoke(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, test.revoke())
 		same(t, name+", after", send(), test.status)
 	}
 }
@@ -622,10 +579,7 @@ func TestForwardCA(t *testing.T) {
 	certs := func(text []byte, err error) (found []*x509.Certificate) {
 		t.Helper()
 		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-			c, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(x509.ParseCertificate(block.Bytes))(t)
 			found = append(found, c)
 		}
 		if err != nil || len(found) == 0 {
@@ -663,9 +617,7 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 	g := newGate(t, vault.Config{})
 	issuer := func() string {
 		c := g.tunnelTo(t, g.pass, g.to)
-		if err := c.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.HandshakeContext(t.Context()))
 		leaf := c.ConnectionState().PeerCertificates[0]
 		if life := leaf.NotAfter.Sub(leaf.NotBefore); life > 25*time.Hour {
 			t.Errorf("the certificate is valid for %s", life)
@@ -673,15 +625,11 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 		return leaf.Issuer.CommonName
 	}
 	old := issuer()
-	if _, err := g.RotateForwardCA(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.RotateForwardCA(t.Context(), nil))(t)
 	same(t, "issuer after a rotation", issuer(), old)
 	_, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Domains: []string{"stripe.com", "https://x"}})
 	wantError(t, "a domain with a scheme", err, vault.ErrInvalid)
-	if _, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true, Domains: []string{"stripe.com"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true, Domains: []string{"stripe.com"}}))(t)
 	eventually(t, "the new authority signs", func() bool {
 		c := g.tunnelTo(t, g.pass, g.to)
 		return c.HandshakeContext(t.Context()) == nil && c.ConnectionState().PeerCertificates[0].Issuer.CommonName != old
@@ -700,9 +648,7 @@ func TestForwardCertificatesAreKept(t *testing.T) {
 	g := newGate(t, vault.Config{})
 	serial := func() string {
 		c := tls.Client(g.tunnelTo(t, g.pass, "pay.test:443").NetConn(), &tls.Config{InsecureSkipVerify: true})
-		if err := c.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.HandshakeContext(t.Context()))
 		defer c.Close()
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
@@ -725,9 +671,7 @@ func TestForwardProxyIdleTunnels(t *testing.T) {
 	var tunnels []*tls.Conn
 	for range 500 {
 		c := g.tunnelTo(t, g.pass, g.to)
-		if err := c.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.HandshakeContext(t.Context()))
 		tunnels = append(tunnels, c)
 	}
 	same(t, "connections to the destination", g.conn.Load(), 0)
@@ -735,9 +679,7 @@ func TestForwardProxyIdleTunnels(t *testing.T) {
 	same(t, "status", res.StatusCode, 200)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := g.server.Config.Shutdown(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.server.Config.Shutdown(ctx))
 	for _, c := range tunnels {
 		if _, err := c.Read(make([]byte, 1)); err == nil {
 			t.Fatal("a tunnel is open after the shutdown")

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -220,10 +221,7 @@ func nodes(t testing.TB) ([]*vault.Vault, *vaulttest.Clock) {
 	key, clock := vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 	out := make([]*vault.Vault, 2)
 	for i := range out {
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), path))(t)
 		out[i] = openVault(t, store, key, clock)
 	}
 	return out, clock
@@ -232,10 +230,7 @@ func nodes(t testing.TB) ([]*vault.Vault, *vaulttest.Clock) {
 // openVault opens a vault without background work.
 func openVault(t testing.TB, store vault.Storage, key vault.AEAD, clock *vaulttest.Clock) *vault.Vault {
 	t.Helper()
-	v, err := vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1}))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -243,10 +238,7 @@ func openVault(t testing.TB, store vault.Storage, key vault.AEAD, clock *vaultte
 // tenantOf adds a tenant and returns the client that acts as it.
 func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
 	t.Helper()
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	return v.Tenant(tenant.ID).Client
 }
 
@@ -265,10 +257,7 @@ func spied(t testing.TB) (*vaulttest.Vault, *spy) {
 
 func spiedWith(t testing.TB, cfg *vault.Config) (*vaulttest.Vault, *spy) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	s := &spy{Storage: store}
 	return vaulttest.OpenStorage(t, s, cfg), s
 }
@@ -326,10 +315,7 @@ func (s *spy) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.
 // rows returns the stored rows of tokens, including expired ones.
 func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Token {
 	t.Helper()
-	rows, err := s.Storage.Tokens(t.Context(), storage.ID(tenant), ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(s.Storage.Tokens(t.Context(), storage.ID(tenant), ids))(t)
 	return rows
 }
 
@@ -368,9 +354,7 @@ func field(t testing.TB, doc vault.JSON, path string) string {
 	if doc == nil {
 		return ""
 	}
-	if err := doc.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, doc.Decode(&v))
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		v = m[name]
@@ -389,10 +373,7 @@ func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.ah
 
 func sqliteAt(t *testing.T, path string) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	return s
 }
 
@@ -412,20 +393,14 @@ func TestSkewedClockDeletesNothing(t *testing.T) {
 			t.Parallel()
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 			past := openVault(t, sqliteAt(t, path), key, vaulttest.NewClock(time.Now().Add(-2*time.Hour)))
-			tenant, err := past.CreateTenant(t.Context(), "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(past.CreateTenant(t.Context(), "Acme"))(t)
 			token := vault.TokenParams{ID: "expired-token", Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Now().Add(-time.Hour)}
 			create(t, past.Tenant(tenant.ID).Client, token)
 
 			var log strings.Builder
-			v, err := vault.Open(t.Context(), skewed{sqliteAt(t, path), test.ahead}, key, &vault.Config{
+			v := must.Get(vault.Open(t.Context(), skewed{sqliteAt(t, path), test.ahead}, key, &vault.Config{
 				Now: test.now, SweepEvery: -1, WorkEvery: -1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			defer v.Close()
 			if warned := strings.Contains(log.String(), "clock"); warned != test.keeps {
 				t.Errorf("the log is %q", log.String())

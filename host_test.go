@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -49,17 +50,9 @@ func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *s
 			return nil, nil
 		}),
 	})
-	own, err := v.Private.OwnApplication(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, ApplicationID: own.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{}); err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(v.Private.OwnApplication(t.Context()))(t)
+	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, ApplicationID: own.ID}))(t)
+	must.Get(v.Private.React(t.Context(), r.ID, vault.ReactParams{}))(t)
 }
 
 func mustJSON(v any) json.RawMessage {
@@ -188,9 +181,7 @@ func TestRunsQueueAtMost100Runs(t *testing.T) {
 	})
 	reactor = w.reactor
 	for range 2 {
-		if _, err := w.Private.React(t.Context(), reactor.ID, vault.ReactParams{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Private.React(t.Context(), reactor.ID, vault.ReactParams{}))(t)
 	}
 }
 
@@ -208,10 +199,7 @@ func TestScriptLogPanics(t *testing.T) {
 			return map[string]any{"raw": 1}, nil
 		}),
 	})
-	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}}))(t)
 	out, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{})
 	if err != nil || string(out.Raw) != "1" {
 		t.Errorf("got %v, %v", out, err)
@@ -298,16 +286,10 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)})
 	wantFields(t, "a Go time", err, "expires_at")
-	tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`))(t)
 	_, err = v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
 	wantFields(t, "update", err, "expires_at")
-	page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Private.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	if _, err := json.Marshal(page); err != nil {
 		t.Errorf("the list cannot be written: %v", err)
 	}
@@ -470,13 +452,9 @@ func TestDeletedTenantStaysEmpty(t *testing.T) {
 	v, store := spied(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	late := store.rows(t, v.Acme.ID, "tok")
-	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
 	for range 2 {
-		if err := store.Write(t.Context(), &storage.Change{Tenant: storage.ID(v.Acme.ID), Now: v.Clock.Now(), InsertTokens: late}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Write(t.Context(), &storage.Change{Tenant: storage.ID(v.Acme.ID), Now: v.Clock.Now(), InsertTokens: late}))
 		sweep(t, v.Vault)
 		same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
 	}
@@ -510,12 +488,8 @@ func TestRunsCannotMultiply(t *testing.T) {
 		return map[string]any{}, nil
 	})
 	args := map[string]any{"id": w.reactor.ID}
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}))(t)
+	must.Do(t, w.Work(t.Context()))
 	same(t, "runs", runs.Load(), 3)
 	select {
 	case err := <-refused:
@@ -539,7 +513,7 @@ func TestTestRun(t *testing.T) {
 		logged = append(logged, l)
 	}})
 	ctx := t.Context()
-	r, err := v.Owner.CreateReactor(ctx, vault.ReactorParams{
+	r := must.Get(v.Owner.CreateReactor(ctx, vault.ReactorParams{
 		Name: "wants all", Configuration: map[string]string{"api_key": "canary-1", "url": "canary-2"},
 		ApplicationID: v.Private.ApplicationID(),
 		Code: `module.exports = async function (req) {
@@ -552,19 +526,14 @@ func TestTestRun(t *testing.T) {
 			}
 			return {raw: {configuration: req.configuration, fetched}, tokenize: 'secret'}
 		}`,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	user := v.Owner.AsUser("ops")
 	trial, err := user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: map[string]any{"amount": 12}})
 	if err != nil || trial.Err != nil {
 		t.Fatal(err, trial)
 	}
 	var got map[string]any
-	if err := json.Unmarshal(trial.Result, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(trial.Result, &got))
 	want := map[string]any{"tokenize": "secret", "raw": map[string]any{
 		"configuration": map[string]any{"api_key": "<api_key>", "url": "<url>"},
 		"fetched":       "a test run sends no requests and has no client",
@@ -605,11 +574,8 @@ func TestTestRun(t *testing.T) {
 func TestTestRunOfATransform(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: jsruntime.New(nil)})
-	x, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com",
-		RequestTransform: &vault.ProxyTransform{Code: `module.exports = req => ({body: req.args.body + 1, headers: {}})`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com",
+		RequestTransform: &vault.ProxyTransform{Code: `module.exports = req => ({body: req.args.body + 1, headers: {}})`}}))(t)
 	trial, err := v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Args: map[string]any{"body": 1}})
 	if err != nil || string(trial.Result) != `{"body":2,"headers":{}}` {
 		t.Errorf("%s, %v", trial.Result, err)
@@ -656,10 +622,7 @@ func TestObserverOfCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := v.Owner.CreateReactor(ctx, vault.ReactorParams{Name: "r", Configuration: map[string]string{}, Code: "module.exports = () => { throw 1 }"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(v.Owner.CreateReactor(ctx, vault.ReactorParams{Name: "r", Configuration: map[string]string{}, Code: "module.exports = () => { throw 1 }"}))(t)
 	_, _ = v.Owner.React(ctx, r.ID, vault.ReactParams{})
 	_, _ = v.Owner.SearchTokens(ctx, vault.SearchTokensParams{Query: "type:token"})
 	_ = v.Owner.DeleteToken(ctx, "tok")

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -444,9 +445,7 @@ func TestResumedImportRevealsNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	secret := aText("known-id", "the secret")
-	if _, err := v.Owner.CreateToken(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.CreateToken(t.Context(), secret))(t)
 	opts := &vault.ImportOptions{Resumed: true}
 	guesses := []vault.TokenParams{secret, aText("known-id", "a guess"), {ID: "known-id", Type: vault.TypeCardNumber, Data: visa}}
 	for _, guess := range guesses {
@@ -471,10 +470,7 @@ func exported(t testing.TB, c *vault.Client, query string) []string {
 		if err != nil {
 			t.Fatalf("after %d tokens: %v", len(lines), err)
 		}
-		line, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(json.Marshal(p))(t)
 		lines = append(lines, string(line))
 	}
 	return lines

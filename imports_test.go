@@ -27,6 +27,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
@@ -173,6 +174,7 @@ var mayImport = map[string][]string{
 	"internal/test/terminaltest": {"golang.org/x/sys"},
 	"internal/test/faults":       {},
 	"internal/test/long":         {},
+	"internal/test/must":         {},
 	"internal/test/pgtest":       {"github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
 	"internal/test/sentences":    {},
@@ -318,10 +320,7 @@ func requiredVersion(t *testing.T) string {
 	t.Helper()
 	version := ""
 	for _, folder := range released {
-		text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(folder, "go.mod")))(t)
 		mod, err := modfile.Parse("go.mod", text, nil)
 		if err != nil || len(mod.Replace) > 0 {
 			t.Fatalf("%s: %d replacements, %v", folder, len(mod.Replace), err)
@@ -346,10 +345,7 @@ func requiredVersion(t *testing.T) string {
 // repository, and the user has a separate module cache.
 func goAsUser(t *testing.T, folder, clone string, args ...string) string {
 	t.Helper()
-	env, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := must.Get(exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output())(t)
 	cache, proxy, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = folder
@@ -367,19 +363,14 @@ func goAsUser(t *testing.T, folder, clone string, args ...string) string {
 
 func writeGoFile(t *testing.T, folder, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 }
 
 // Every method of Client that takes a context is a verb of the same name, and every
 // verb is a method or a part of other work.
 func TestVerbsAreMethods(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "internal/core/verbs.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "internal/core/verbs.go", nil, parser.SkipObjectResolution))(t)
 	named := map[string]string{} // the Name of a verb by the name of its variable, without Verb
 	ast.Inspect(file, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].IsExported() {
@@ -431,10 +422,7 @@ func TestOwnerHasMethodsThatAPIKeysLack(t *testing.T) {
 		}
 		only++
 	}
-	text, err := os.ReadFile("internal/core/verbs.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("internal/core/verbs.go"))(t)
 	if all := strings.Count(string(text), "Only: "); all != only {
 		t.Errorf("%d verbs are for the tenant only, and %d are tested", all, only)
 	}
@@ -443,10 +431,7 @@ func TestOwnerHasMethodsThatAPIKeysLack(t *testing.T) {
 // The comment of API lists the methods of Client that API leaves out.
 func TestAPIListsWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("api.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("api.go"))(t)
 	comment, _, _ := strings.Cut(string(text), "type API interface")
 	api, client := reflect.TypeFor[vault.API](), reflect.TypeFor[*vault.Client]()
 	for i := range client.NumMethod() {

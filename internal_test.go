@@ -23,6 +23,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/script"
@@ -39,17 +40,10 @@ func TestCardDataValue(t *testing.T) {
 		{Number: "4242424242424242", ExpirationMonth: 2, ExpirationYear: 2031, CVC: "123"},
 		{Number: "not \"valid\" \xff\u2028", ExpirationYear: -1, CVC: "<&>"},
 	} {
-		text, err := json.Marshal(card)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(card))(t)
 		var want, got CardData
-		if err := json.Unmarshal(text, &want); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(card.value().JSON(), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &want))
+		must.Do(t, json.Unmarshal(card.value().JSON(), &got))
 		if got != want {
 			t.Errorf("the value of a card decodes to %+v, its JSON to %+v", got, want)
 		}
@@ -58,9 +52,7 @@ func TestCardDataValue(t *testing.T) {
 			names[m.Name] = true
 		}
 		var members map[string]any
-		if err := json.Unmarshal(text, &members); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &members))
 		for name := range members {
 			if !names[name] {
 				t.Errorf("the value of a card has no member %s", name)
@@ -76,26 +68,14 @@ func TestCardDataValue(t *testing.T) {
 // database.
 var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
 	"sqlite": func(t *testing.T) (Storage, *sql.DB) {
-		store, err := sqlite.OpenOptions(t.Context(), filepath.Join(t.TempDir(), "vault.db"), &sqlite.Options{WriteWait: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := store.OpenDB()
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.OpenOptions(t.Context(), filepath.Join(t.TempDir(), "vault.db"), &sqlite.Options{WriteWait: 100 * time.Millisecond}))(t)
+		db := must.Get(store.OpenDB())(t)
 		return store, db
 	},
 	"postgres": func(t *testing.T) (Storage, *sql.DB) {
 		address := pgtest.URL(t)
-		store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{RetryFor: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := sql.Open("postgres", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{RetryFor: 100 * time.Millisecond}))(t)
+		db := must.Get(sql.Open("postgres", address))(t)
 		return store, db
 	},
 }
@@ -135,25 +115,13 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 			opened, db := open(t)
 			defer db.Close()
 			store := &refusals{sharedStore: opened.(sharedStore), refused: make(chan struct{}, 2)}
-			v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
 			defer v.Close()
 			v.core.Horizon = 0
-			tenant, err := v.CreateTenant(ctx, "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
-			tx, err := db.BeginTx(ctx, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+			tx := must.Get(db.BeginTx(ctx, nil))(t)
 			c := v.Tenant(tenant.ID)
-			tok, err := c.InTx(tx).CreateToken(ctx, TokenParams{Type: TypeGeneric, Data: "secret"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := must.Get(c.InTx(tx).CreateToken(ctx, TokenParams{Type: TypeGeneric, Data: "secret"}))(t)
 			var committed atomic.Bool
 			early, rotated := make(chan bool, 1), make(chan error, 1)
 			go func() {
@@ -169,9 +137,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 				}
 			}
 			committed.Store(true)
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tx.Commit())
 			if <-early {
 				t.Error("the rotation ended before the transaction did")
 			}
@@ -199,38 +165,19 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			ctx := context.Background()
 			store, db := open(t)
 			defer db.Close()
-			v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, KeyAge: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, KeyAge: 10 * time.Second}))(t)
 			defer v.Close()
 			v.core.Horizon = 0
-			tenant, err := v.CreateTenant(ctx, "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
-			old, err := v.core.Tenants.Get(ctx, tenant.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := v.RotateDataKeys(ctx, tenant.ID, nil); err != nil {
-				t.Fatal(err)
-			}
-			tx, err := db.BeginTx(ctx, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+			old := must.Get(v.core.Tenants.Get(ctx, tenant.ID))(t)
+			must.Do(t, v.RotateDataKeys(ctx, tenant.ID, nil))
+			tx := must.Get(db.BeginTx(ctx, nil))(t)
 			defer func() { _ = tx.Rollback() }()
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c.Client)
 			op.State = old // as on a node that has not read the keys again
-			rec, err := applications.Store{}.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			rec := must.Get(applications.Store{}.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}}))(t)
+			must.Do(t, tx.Commit())
 			if _, err := v.Tenant(tenant.ID).GetApplication(ctx, rec.ID); err != nil {
 				t.Errorf("what was sealed under the old keys: %v", err)
 			}
@@ -242,19 +189,10 @@ func TestTransactionAcrossARotation(t *testing.T) {
 // and a row with other columns is altered.
 func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	v := must.Get(Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	defer v.Close()
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	c, yes := v.Tenant(tenant.ID), true
 	for name, change := range map[string]func(*storage.Token){
 		"nothing":     func(*storage.Token) {},
@@ -267,9 +205,7 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 			ID: "of-" + name, Type: TypeGeneric, Data: name, Metadata: map[string]string{"k": "v"},
 			FingerprintExpression: "{{ data | upcase }}", DeduplicateToken: &yes,
 		}
-		if _, err := c.CreateToken(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateToken(t.Context(), p))(t)
 		err := runErr(t.Context(), c.Client, &core.VerbGetToken, func(ctx context.Context, op *core.Op) error {
 			return rewrite(ctx, op, p.ID, change)
 		})
@@ -345,32 +281,20 @@ func (s *slowStore) ListTokens(ctx context.Context, f storage.TokenFilter) ([]st
 // slow opens a vault with a tenant on a slow store.
 func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	store := &slowStore{Storage: db}
 	cfg.SweepEvery, cfg.WorkEvery, cfg.KeyAge = -1, -1, time.Nanosecond
-	v, err := Open(t.Context(), store, NewKey(), &cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(Open(t.Context(), store, NewKey(), &cfg))(t)
 	t.Cleanup(func() { v.Close() })
 	v.core.Horizon = 0
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	return v, store, tenant.ID
 }
 
 // begun returns an operation of a client.
 func begun(t *testing.T, c *Client) *core.Op {
 	t.Helper()
-	op, err := run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *core.Op) (*core.Op, error) { return op, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := must.Get(run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *core.Op) (*core.Op, error) { return op, nil }))(t)
 	return op
 }
 
@@ -381,9 +305,7 @@ func prepared(t *testing.T, op *core.Op, p TokenParams) *tokens.Batch {
 	if b.Prepare(t.Context(), item, &inside, nil, bad); bad.Any() {
 		t.Fatal(bad)
 	}
-	if err := errors.Join(b.Add(item), b.Seal(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(b.Add(item), b.Seal(t.Context())))
 	return b
 }
 
@@ -392,9 +314,7 @@ func TestSlowReadIsNotTooLate(t *testing.T) {
 	t.Parallel()
 	v, store, tenant := slow(t, Config{})
 	c := v.Tenant(tenant)
-	if _, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}))(t)
 	page, err := c.ListTokens(t.Context(), ListTokensParams{})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("the list: %v", err)
@@ -420,9 +340,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			op := begun(t, v.Tenant(tenant).Client)
 			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 			if rotates {
-				if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, v.RotateDataKeys(ctx, tenant, nil))
 			}
 			store.tenSecondsPass()
 			if err := b.Save(ctx); err != nil || store.late.Load() == 0 {
@@ -460,21 +378,12 @@ func (s *refusingStore) Write(ctx context.Context, ch *storage.Change) error {
 // under the newest keys, with all its tokens.
 func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 	t.Parallel()
-	db, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	store := &refusingStore{Storage: db}
-	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	defer v.Close()
 	v.core.Horizon = 0
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	c := v.Tenant(tenant.ID)
 	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
 	store.before = func() {
@@ -482,14 +391,9 @@ func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 			t.Errorf("rotate: %v", err)
 		}
 	}
-	out, err := c.Tokenize(t.Context(), []string{"a", "b", "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(c.Tokenize(t.Context(), []string{"a", "b", "c"}))(t)
 	var ids []string
-	if err := out.Decode(&ids); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Decode(&ids))
 	for _, id := range ids {
 		row, err := db.Tokens(t.Context(), storage.ID(tenant.ID), []string{id})
 		if err != nil || len(row) != 1 || row[0].KeyVersion != 2 {
@@ -519,10 +423,7 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 	c := v.Tenant(tenant)
 	runtime.during = store.tenSecondsPass
 	configuration := map[string]string{}
-	r, err := c.CreateReactor(t.Context(), ReactorParams{Name: "r", Code: "x", Configuration: configuration})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.CreateReactor(t.Context(), ReactorParams{Name: "r", Code: "x", Configuration: configuration}))(t)
 	if _, err := c.ReplaceReactor(t.Context(), r.ID, ReactorParams{Name: "r", Code: "y", Configuration: configuration}); err != nil {
 		t.Errorf("replace: %v", err)
 	}
@@ -570,10 +471,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 	ctx := t.Context()
 	v, _, tenant := slow(t, Config{})
 	c := v.Tenant(tenant)
-	reactor, err := c.CreateReactor(ctx, ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(c.CreateReactor(ctx, ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
 	runs := 0
 	work := slowWork(reactor.ID, func(h *core.Pending) error {
 		if runs++; runs > 1 {
@@ -613,9 +511,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	ctx := t.Context()
 	v, _, tenant := slow(t, Config{})
 	c := v.Tenant(tenant)
-	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}))(t)
 	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Owner) (StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
 		for _, ch := range c.caller().Pending().Changes() {
@@ -636,39 +532,22 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 	t.Helper()
 	ctx := t.Context()
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: panicking{}, Egress: EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(ctx, ":memory:"))(t)
+	v := must.Get(Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: panicking{}, Egress: EgressPolicy{AllowHTTP: true, AllowPrivate: true}}))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	v.core.Horizon = 0
-	tenant, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
 	op := begun(t, v.Tenant(tenant.ID).Client)
-	r, err := v.Tenant(tenant.ID).CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(v.Tenant(tenant.ID).CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}}))(t)
 	caller := op.Identity
 	if payload.Caller.Masked {
 		caller = caller.Masked()
 	}
 	payload.Reactor, payload.Caller = r.ID, caller.Stored()
-	job, err := runs.Seal(op, storage.Job{ID: storage.ID(op.NewID()), Kind: runs.Kind, RunAt: op.Now}, &payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := must.Get(runs.Seal(op, storage.Job{ID: storage.ID(op.NewID()), Kind: runs.Kind, RunAt: op.Now}, &payload))(t)
 	ch := op.Change()
 	ch.InsertJobs = []storage.Job{job}
-	if err := store.Write(ctx, ch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Write(ctx, ch))
 	return v, tenant.ID, lease(t, v, tenant.ID)
 }
 
@@ -709,9 +588,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			if !renewals {
 				progress = nil
 			}
-			if err := v.RotateDataKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.RotateDataKeys(ctx, tenant, &RotateOptions{Progress: progress}))
 			if err := v.runs.Extend(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
 				t.Errorf("a longer lease after the rotation: %v", err)
 			}
@@ -731,10 +608,7 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { late() }))
 	defer receiver.Close()
 	v, tenant, job := leased(t, runs.Job{CallbackURL: receiver.URL, Result: json.RawMessage(`{"raw":1}`)})
-	state, err := v.core.Tenants.Reload(ctx, tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(v.core.Tenants.Reload(ctx, tenant))(t)
 	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver were slow
 	if err := v.runs.CarryOut(ctx, &job); err != nil {
 		t.Errorf("delivered, but not deleted: %v", err)
@@ -766,26 +640,14 @@ func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
 // same change, so it is made once.
 func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	db, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	store := &unsureStore{Storage: db}
-	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	t.Cleanup(func() { v.Close() })
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	c := v.Tenant(tenant.ID)
 	store.armed.Store(true)
-	tok, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}))(t)
 	page, err := c.ListTokens(t.Context(), ListTokensParams{})
 	if err != nil || page.Pagination.TotalItems != 1 || page.Data[0].ID != tok.ID {
 		t.Errorf("%v, and %d tokens, want the one that was made", err, page.Pagination.TotalItems)
@@ -799,23 +661,15 @@ func TestMaskedRunStaysMasked(t *testing.T) {
 	ctx := t.Context()
 	v, tenant, job := leased(t, runs.Job{CallbackURL: "https://example.com/", Args: json.RawMessage(`{"card":"{{ card }}"}`), Caller: core.Stored{Masked: true}})
 	owner := v.Tenant(tenant)
-	_, err := owner.CreateToken(ctx, TokenParams{ID: "card", Type: TypeCardNumber, Data: "4242424242424242", SearchIndexes: []string{"{{ data }}"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.runs.CarryOut(ctx, &job); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(owner.CreateToken(ctx, TokenParams{ID: "card", Type: TypeCardNumber, Data: "4242424242424242", SearchIndexes: []string{"{{ data }}"}}))(t)
+	must.Do(t, v.runs.CarryOut(ctx, &job))
 	jobs, err := owner.ListJobs(ctx, ListJobsParams{})
 	if err != nil || len(jobs) != 1 || jobs[0].Ran.Status != http.StatusForbidden {
 		t.Errorf("the run: %+v, %v, want the status 403", jobs, err)
 	}
 	// The same identity, as the run has it.
 	stored := begun(t, owner.Masked()).Stored()
-	id, err := stored.Identity(tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(stored.Identity(tenant))(t)
 	run := owner.as(id)
 	if _, err := run.SearchTokens(ctx, SearchTokensParams{Query: "data:4242424242424242"}); !errors.Is(err, ErrForbidden) {
 		t.Errorf("a search by data: %v", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // inTxCase is a call of a method in a transaction. It fails if the method does not
@@ -49,9 +50,7 @@ func newInTx(t *testing.T, s *shop) *inTx {
 	f.proxy, err[4] = f.owner.CreateProxy(ctx, aProxy("Proxy"))
 	f.session, err[5] = f.public.CreateSession(ctx)
 	_, err[6] = f.public.CreateSession(ctx)
-	if err := errors.Join(err[:]...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err[:]...))
 	return f
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -68,9 +69,7 @@ func TestInTxWaitsWithoutATurn(t *testing.T) {
 // waitingFor returns the number of connections that wait for a transaction.
 func (s *shop) waitingFor(t testing.TB, tx *sql.Tx) (n int) {
 	t.Helper()
-	if err := s.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, pid(t, tx)).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, pid(t, tx)).Scan(&n))
 	return n
 }
 
@@ -97,26 +96,12 @@ func TestInTxCurrentRights(t *testing.T) {
 				}
 				secret := create(t, s.Owner.Client, aCard("secret"))
 				for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
-					app, err := s.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					c, err := s.Authenticate(t.Context(), app.Key)
-					if err != nil {
-						t.Fatal(err)
-					}
-					as, err := s.Owner.As(t.Context(), app.ID)
-					if err != nil {
-						t.Fatal(err)
-					}
-					tx, err := s.DB.BeginTx(context.Background(), &sql.TxOptions{Isolation: level})
-					if err != nil {
-						t.Fatal(err)
-					}
+					app := must.Get(s.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
+					c := must.Get(s.Authenticate(t.Context(), app.Key))(t)
+					as := must.Get(s.Owner.As(t.Context(), app.ID))(t)
+					tx := must.Get(s.DB.BeginTx(context.Background(), &sql.TxOptions{Isolation: level}))(t)
 					get(t, c.InTx(tx), secret.ID) // takes the snapshot
-					if err := revoke(s.Owner, app.ID); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, revoke(s.Owner, app.ID))
 					if _, err := c.InTx(tx).GetToken(t.Context(), secret.ID); err == nil {
 						t.Errorf("%s: the key still works in the transaction", level)
 					}
@@ -138,25 +123,15 @@ func TestInTxOwnRights(t *testing.T) {
 	t.Parallel()
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		secret := create(t, s.Owner.Client, aCard("secret"))
-		app, err := s.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		app := must.Get(s.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
 		tx := s.begin(t)
 		in := s.Owner.InTx(tx)
-		as, err := in.As(t.Context(), app.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = as.GetToken(t.Context(), secret.ID)
+		as := must.Get(in.As(t.Context(), app.ID))(t)
+		_, err := as.GetToken(t.Context(), secret.ID)
 		wantError(t, "before", err, vault.ErrForbidden)
-		if _, err := in.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:read"]}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(in.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:read"]}`)))(t)
 		get(t, as, secret.ID)
-		if err := in.DeleteApplication(t.Context(), app.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, in.DeleteApplication(t.Context(), app.ID))
 		_, err = as.GetToken(t.Context(), secret.ID)
 		wantError(t, "deleted", err, vault.ErrUnauthenticated)
 		rollback(t, tx)
@@ -201,10 +176,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 		}
 	},
 	"of another database": func(t *testing.T, s *shop) {
-		tx, err := s.Other(t).BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(s.Other(t).BeginTx(t.Context(), nil))(t)
 		defer func() { _ = tx.Rollback() }()
 		if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); !errors.Is(err, storage.ErrOtherDatabase) {
 			t.Errorf("got %v, want ErrOtherDatabase", err)
@@ -212,10 +184,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 	},
 	"cancelled": func(t *testing.T, s *shop) {
 		ctx, cancel := context.WithCancel(t.Context())
-		tx, err := s.DB.BeginTx(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(s.DB.BeginTx(ctx, nil))(t)
 		c := s.Owner.InTx(tx)
 		create(t, c.Client, aCard("card"))
 		cancel()
@@ -278,16 +247,10 @@ func (s *shop) lose(t testing.TB, tx *sql.Tx) {
 func TestInTxOfAnotherType(t *testing.T) {
 	t.Parallel()
 	s := newShopOnSQLite(t, ":memory:", nil)
-	tx, err := s.DB.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(s.DB.BeginTx(t.Context(), nil))(t)
 	work := &unitOfWork{Tx: tx}
 	work.c = s.Owner.InTx(work)
-	app, err := work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 	as, err := s.Owner.InTx(work).As(t.Context(), app.ID) // which another client of the transaction made
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver that applications use
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -56,10 +57,7 @@ var shops = allShops{
 
 func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
 	t.Helper()
-	store, err := sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 500 * time.Millisecond}))(t)
 	v := vaulttest.OpenStorage(t, store, cfg)
 	return &shop{Vault: v, DB: v.DB, Other: func(tb testing.TB) *sql.DB { return vaulttest.New(tb).DB }}
 }
@@ -67,15 +65,9 @@ func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
 func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
 	t.Helper()
 	address := pgtest.URL(t)
-	store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6}))(t)
 	open := func(address string) *sql.DB {
-		db, err := sql.Open(driver, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(sql.Open(driver, address))(t)
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
@@ -86,10 +78,7 @@ func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
 // begin begins a transaction. The end of the test rolls it back.
 func (s *shop) begin(t testing.TB) *sql.Tx {
 	t.Helper()
-	tx, err := s.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(s.DB.BeginTx(context.Background(), nil))(t)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return tx
 }
@@ -114,52 +103,38 @@ func (s *shop) order(t testing.TB, tx *sql.Tx, id int, card *vault.Token) {
 
 func (s *shop) orders(t testing.TB) (n int) {
 	t.Helper()
-	if err := s.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM orders`).Scan(&n))
 	return n
 }
 
 // pid returns the PostgreSQL process of a transaction.
 func pid(t testing.TB, tx *sql.Tx) (pid int) {
 	t.Helper()
-	if err := tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid))
 	return pid
 }
 
 func total(t testing.TB, c *vault.Client) int {
 	t.Helper()
-	page, err := c.ListTokens(t.Context(), vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCardNumber}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCardNumber}}))(t)
 	return page.Pagination.TotalItems
 }
 
 // entriesOf returns the number of log entries of an operation on cards.
 func entriesOf(t testing.TB, c *vault.Client, operation vault.LogOperation) int {
 	t.Helper()
-	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", Operation: operation})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", Operation: operation}))(t)
 	return page.Pagination.TotalItems
 }
 
 func commit(t testing.TB, tx vault.Tx) {
 	t.Helper()
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit())
 }
 
 func rollback(t testing.TB, tx vault.Tx) {
 	t.Helper()
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 }
 
 func aCard(id string) vault.TokenParams {
@@ -197,10 +172,7 @@ func TestInTxCommits(t *testing.T) {
 				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
 			}
 			wantUser := map[string]string{"user": "jane"}[name]
-			page, err := s.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: card.ID})
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(s.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: card.ID}))(t)
 			for _, e := range page.Data {
 				if by := e.ActorName; by != wantUser && !(by == "" && e.Operation == vault.OperationRead) {
 					t.Errorf("%s: the entry of %s names %q", name, e.Operation, by)
@@ -220,22 +192,15 @@ func TestInTxRollsBack(t *testing.T) {
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
 		s.order(t, tx, 1, create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
-		if err := c.DeleteToken(ctx, kept.ID); err != nil {
-			t.Fatal(err)
-		}
-		app, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.DeleteToken(ctx, kept.ID))
+		app := must.Get(c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 		as, err := c.As(ctx, app.ID) // must not be cached
 		if err != nil {
 			t.Fatal(err)
 		}
 		get(t, as, "gone")
 		own := s.Private.InTx(tx)
-		if err := c.DeleteApplication(ctx, s.Private.ApplicationID()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.DeleteApplication(ctx, s.Private.ApplicationID()))
 		if _, err := own.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrUnauthenticated) {
 			t.Errorf("an application that the transaction has deleted: got %v", err)
 		}

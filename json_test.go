@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -44,9 +45,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 	} {
 		wantJSON(t, given, want)
 		var read vault.TokenParams
-		if err := read.UnmarshalJSON([]byte(want)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, read.UnmarshalJSON([]byte(want)))
 		given.Data, read.Data, given.Mask, read.Mask = nil, nil, nil, nil // compared as text above
 		if diff := cmp.Diff(given, read); diff != "" {
 			t.Errorf("%s (given -, read +): %s", want, diff)
@@ -413,10 +412,7 @@ func BenchmarkHostileCreate(b *testing.B) {
 		"counted":      {Data: repeated(`{"k":1}`, 900), SearchIndexes: slices.Repeat([]string{counted}, 10)},
 	} {
 		p.Type = vault.TypeGeneric
-		size, err := json.Marshal(p)
-		if err != nil {
-			b.Fatal(err)
-		}
+		size := must.Get(json.Marshal(p))(b)
 		b.Run(fmt.Sprintf("%s of %d bytes", name, len(size)), func(b *testing.B) {
 			for b.Loop() {
 				if _, err := v.Public.CreateToken(b.Context(), p); err == nil {
@@ -562,10 +558,7 @@ func FuzzMergePatch(f *testing.F) {
 		if !ok {
 			return
 		}
-		model, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		model := must.Get(json.Marshal(want))(t)
 		result, ok := modelOf(got)
 		if !ok {
 			t.Fatalf("the data is not JSON: %s", got)
@@ -643,9 +636,7 @@ func TestSecretDoesNotPrint(t *testing.T) {
 func TestSecretReadsJSON(t *testing.T) {
 	t.Parallel()
 	var s settings
-	if err := json.Unmarshal([]byte(`{"Addr":"here","APIKey":"hunter2","Ptr":null,"None":42}`), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(`{"Addr":"here","APIKey":"hunter2","Ptr":null,"None":42}`), &s))
 	if s.APIKey.Reveal() != "hunter2" || s.None.Reveal() != 42 || s.None.IsZero() || s.Ptr != nil {
 		t.Error("the values are others")
 	}
@@ -670,9 +661,7 @@ func TestSecretReadsText(t *testing.T) {
 	var binary vault.Secret[[]byte]
 	var number vault.Secret[int]
 	source := []byte("hunter2")
-	if err := errors.Join(text.UnmarshalText(source), binary.UnmarshalText(source)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(text.UnmarshalText(source), binary.UnmarshalText(source)))
 	source[0] = 'p'
 	if text.Reveal() != "hunter2" || string(binary.Reveal()) != "hunter2" {
 		t.Error("the values are others")

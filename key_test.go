@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -33,21 +34,15 @@ type changing struct {
 // node opens the database as another node.
 func (c *changing) node(t *testing.T, key vault.AEAD) *vault.Vault {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), c.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), c.path))(t)
 	return openVault(t, store, key, vaulttest.NewClock(vaulttest.Start))
 }
 
 // refuses checks that a key does not open the database.
 func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), c.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = vault.Open(t.Context(), store, key, nil)
+	store := must.Get(sqlite.Open(t.Context(), c.path))(t)
+	_, err := vault.Open(t.Context(), store, key, nil)
 	wantError(t, what, err, vault.ErrWrongKey)
 }
 
@@ -78,15 +73,11 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	c.refuses(t, "the new key alone, too early", c.new)
 
 	deleted := serves(t, behind)
-	if err := behind.DeleteTenant(t.Context(), deleted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, behind.DeleteTenant(t.Context(), deleted))
 	other := c.node(t, vault.JoinKeys(c.new, c.old))
 	serves(t, other, tenants...)
 	for range 2 { // it can be called again
-		if err := behind.RewrapDataKeys(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, behind.RewrapDataKeys(t.Context()))
 	}
 	tenants = append(tenants, serves(t, other, tenants...))
 
@@ -95,10 +86,7 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	for _, v := range []*vault.Vault{last, behind, other} {
 		tenants = append(tenants, serves(t, v, tenants...))
 	}
-	page, err := last.Tenant(tenants[0]).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(last.Tenant(tenants[0]).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}))(t)
 	var messages []string
 	for _, e := range page.Data {
 		messages = append(messages, e.Message)
@@ -123,9 +111,7 @@ func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 		t.Errorf("the log of another tenant: %+v, %v", page, err)
 	}
 	c.refuses(t, "the new key alone", c.new)
-	if err := astray.DeleteTenant(t.Context(), lost); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, astray.DeleteTenant(t.Context(), lost))
 	if err := v.RewrapDataKeys(t.Context()); err != nil {
 		t.Errorf("without it: %v", err)
 	}
@@ -179,10 +165,7 @@ func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 			t.Parallel()
 			c := &changing{path: filepath.Join(t.TempDir(), "vault.db")}
 			c.node(t, right)
-			store, err := sqlite.Open(t.Context(), c.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := must.Get(sqlite.Open(t.Context(), c.path))(t)
 			v, err := vault.Open(t.Context(), store, test.key, nil)
 			if err == nil {
 				defer v.Close()
@@ -210,11 +193,8 @@ func TestBrokenKeyChangesNothing(t *testing.T) {
 		"opens nothing": {AEAD: vault.NewKey(), opening: denied},
 	} {
 		path := filepath.Join(t.TempDir(), "vault.db")
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = vault.Open(t.Context(), store, key, nil)
+		store := must.Get(sqlite.Open(t.Context(), path))(t)
+		_, err := vault.Open(t.Context(), store, key, nil)
 		wantError(t, name, err, vault.ErrKeyUnavailable)
 		wantError(t, name, err, denied)
 
@@ -284,10 +264,7 @@ func (r *rotating) ring(t *testing.T) *seal.Ring {
 	if err != nil || len(recs) != 1 {
 		t.Fatalf("%d rings (%v)", len(recs), err)
 	}
-	ring, err := seal.Unwrap(t.Context(), r.key, r.id, recs[0].Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(seal.Unwrap(t.Context(), r.key, r.id, recs[0].Body))(t)
 	return ring
 }
 
@@ -308,10 +285,7 @@ func (r *rotating) below(t *testing.T, version int) int {
 			n++
 		}
 	}
-	claims, err := r.store.SealedRows(t.Context(), storage.SealedFilter{Tenant: tenant, Kind: storage.SealedClaims, Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Get(r.store.SealedRows(t.Context(), storage.SealedFilter{Tenant: tenant, Kind: storage.SealedClaims, Limit: 100}))(t)
 	for _, claim := range claims {
 		if claim.KeyVersion < version {
 			n++
@@ -331,10 +305,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 		tokens[tok.ID] = tok.Fingerprint
 	}
 	create(t, r.c, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
-	app, err := r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 	var runs atomic.Int32
 	onceKey := vault.IdempotencyKey{Key: "before"}
 	if _, _, err := r.c.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil {
@@ -344,7 +315,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 
 	// The first attempt is interrupted after its first batch.
 	cut, cancel := context.WithCancel(t.Context())
-	err = r.vaults[0].RotateDataKeys(cut, r.id, &vault.RotateOptions{Progress: func(int) { cancel() }})
+	err := r.vaults[0].RotateDataKeys(cut, r.id, &vault.RotateOptions{Progress: func(int) { cancel() }})
 	wantError(t, "a rotation that is cut off", err, context.Canceled)
 	same(t, "version after the cut", r.ring(t).Version(), 2)
 	if !r.ring(t).Retired() || r.below(t, 2) == 0 {
@@ -422,10 +393,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 		}
 		authenticated(t, v, app.Key)
 	}
-	page, err := r.c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(r.c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}))(t)
 	var messages []string
 	for _, e := range page.Data {
 		messages = append(messages, e.Message)
@@ -474,10 +442,7 @@ func (s *tampered) Lookup(ctx context.Context, key storage.Key) (storage.Record,
 
 func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	s := &tampered{Storage: store}
 	return vaulttest.OpenStorage(t, s, nil), s
 }
@@ -490,10 +455,7 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 	ends := vaulttest.Start.Add(time.Hour)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	create(t, v.Owner.Client, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
-	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"}))(t)
 	c := private(t, v, rule(1, "/lax/", vault.TransformReveal, everything...), rule(2, "/strict/", vault.TransformReveal, everything...))
 	for name, change := range map[string]func(*storage.Token){
 		"containers":           func(r *storage.Token) { r.Containers = []string{"/lax/"} },
@@ -528,15 +490,9 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
-	strong, err := store.Storage.Lookup(t.Context(), sha256.Sum256([]byte(v.PrivateKey)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	strong := must.Get(store.Storage.Lookup(t.Context(), sha256.Sum256([]byte(v.PrivateKey))))(t)
 	weak := storage.Key(sha256.Sum256([]byte(v.PublicKey)))
-	weakRecord, err := store.Storage.Lookup(t.Context(), weak)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weakRecord := must.Get(store.Storage.Lookup(t.Context(), weak))(t)
 	if err := v.Owner.DeleteApplication(t.Context(), v.Management.ApplicationID()); err != nil { // forgets what is cached
 		t.Fatal(err)
 	}
@@ -616,12 +572,8 @@ func TestStorageSeesNoValues(t *testing.T) {
 		return nil
 	}
 	tokenize(t, v.Owner.Client, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
-	if _, err := v.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}))(t)
+	must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}))(t)
 }
 
 // kmsKey is a master key in a service. It can be called only with a context, and
@@ -673,16 +625,10 @@ func TestMasterKeyWithContext(t *testing.T) {
 			t.Parallel()
 			key, path := &kmsKey{Key: vault.NewKey()}, filepath.Join(t.TempDir(), "vault.db")
 			open := func(ctx context.Context) (*vault.Vault, error) {
-				store, err := sqlite.Open(t.Context(), path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				store := must.Get(sqlite.Open(t.Context(), path))(t)
 				return vault.Open(ctx, store, wrap(key), &vault.Config{SweepEvery: -1, WorkEvery: -1})
 			}
-			v, err := open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(open(t.Context()))(t)
 			t.Cleanup(func() { v.Close() })
 			tenant, err := v.CreateTenant(t.Context(), "Acme")
 			if err != nil || key.calls.Load() == 0 {
@@ -701,10 +647,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 				t.Error("a slow key is reported as wrong")
 			}
 			key.slow.Store(nil)
-			again, err := open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := must.Get(open(t.Context()))(t)
 			t.Cleanup(func() { again.Close() })
 			_, err = again.Tenant(tenant.ID).GetTenant(t.Context())
 			wantError(t, "reading", err, nil)
@@ -735,16 +678,11 @@ func TestRotateAllDataKeys(t *testing.T) {
 	ctx := t.Context()
 	owners := []*vault.Owner{v.Owner}
 	for i := range 11 {
-		tenant, err := v.CreateTenant(ctx, fmt.Sprint("Tenant ", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tenant := must.Get(v.CreateTenant(ctx, fmt.Sprint("Tenant ", i)))(t)
 		owners = append(owners, v.Tenant(tenant.ID))
 	}
 	for _, c := range owners {
-		if _, err := c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"}))(t)
 	}
 	v.Clock.Advance(time.Minute)
 	begun := v.Clock.Now()
@@ -759,15 +697,11 @@ func TestRotateAllDataKeys(t *testing.T) {
 	if err := v.RotateDataKeys(ctx, owners[3].TenantID(), nil); err != nil { // as if an interrupted rotation of all had rotated this tenant
 		t.Fatal(err)
 	}
-	if err := v.RotateAllDataKeys(ctx, opts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.RotateAllDataKeys(ctx, opts))
 	if last.Tenants != len(owners)-1 || last.Rows < len(owners)-1 {
 		t.Errorf("in the end: %+v", last)
 	}
-	if err := v.RotateAllDataKeys(ctx, opts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.RotateAllDataKeys(ctx, opts))
 	for i, c := range owners {
 		if n := rotations(t, c); n != 1 {
 			t.Errorf("tenant %d: %d rotations, want 1", i, n)
@@ -776,9 +710,7 @@ func TestRotateAllDataKeys(t *testing.T) {
 			t.Errorf("tenant %d: %v", i, err)
 		}
 	}
-	if err := v.RotateAllDataKeys(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.RotateAllDataKeys(ctx, nil))
 	if n := rotations(t, owners[0]); n != 2 {
 		t.Errorf("%d rotations, want 2", n)
 	}
@@ -789,13 +721,8 @@ func TestRotateAllDataKeys(t *testing.T) {
 func TestRotateAllDataKeysWithoutATenant(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	gone, err := v.CreateTenant(t.Context(), "Gone")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.DeleteTenant(t.Context(), gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(v.CreateTenant(t.Context(), "Gone"))(t)
+	must.Do(t, v.DeleteTenant(t.Context(), gone.ID))
 	if err := v.RotateAllDataKeys(t.Context(), nil); err != nil {
 		t.Error(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -60,17 +61,11 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 	key, clock := &remoteKey{AEAD: vault.NewKey()}, vaulttest.NewClock(vaulttest.Start)
 	path := filepath.Join(t.TempDir(), "vault.db")
 	open := func() *vault.Vault {
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := vault.Open(t.Context(), store, key, &vault.Config{
+		store := must.Get(sqlite.Open(t.Context(), path))(t)
+		v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{
 			Now: clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, WorkEvery: -1, SweepEvery: time.Hour,
 			Evidence: &vault.EvidenceConfig{Every: -1},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		t.Cleanup(func() { v.Close() })
 		return v
 	}
@@ -103,9 +98,7 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 	if err != nil || len(expired.Data) != 1 {
 		t.Errorf("the entry of the expired token: %v, %v", expired, err)
 	}
-	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(nodes[0].Checkpoint(t.Context()))(t)
 	report, err := nodes[0].VerifyLogs(t.Context(), nil)
 	if err != nil || !report.OK() {
 		t.Errorf("verification: %+v, %v", report, err)
@@ -118,10 +111,7 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 // keyEntries returns the messages of the entries about the key, newest first.
 func keyEntries(t *testing.T, v *vault.Vault, tenant uuid.UUID) (messages []string) {
 	t.Helper()
-	page, err := v.Tenant(tenant).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant", EntityID: tenant.String(), Operation: vault.OperationKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Tenant(tenant).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant", EntityID: tenant.String(), Operation: vault.OperationKey}))(t)
 	for _, e := range page.Data {
 		messages = append(messages, e.Message)
 	}
@@ -133,28 +123,17 @@ func keyEntries(t *testing.T, v *vault.Vault, tenant uuid.UUID) (messages []stri
 func TestJobsPauseWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	key, clock, hook := &remoteKey{AEAD: vault.NewKey()}, vaulttest.NewClock(vaulttest.Start), newReceiver(t)
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "vault.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, key, &vault.Config{
+	store := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "vault.db")))(t)
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{
 		Now: clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, SweepEvery: -1, WorkEvery: 10 * time.Millisecond,
 		Egress:  vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 		Runtime: goRuntime(func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil }),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { v.Close() })
 	c := tenantOf(t, v)
-	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}}))(t)
 	hook.answer(http.StatusInternalServerError)
-	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	eventually(t, "the callback fails", func() bool { return hook.count() == 1 })
 	key.set(fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied))
 	eventually(t, "calls fail", func() bool {
@@ -185,17 +164,10 @@ func TestWorkOfADeniedTenantWaits(t *testing.T) {
 	v := o.node(t)
 	c, other := tenantOf(t, v), tenantOf(t, v)
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SetTenantKey(t.Context(), c.TenantID(), ownURI); err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(c.CreateReactor(t.Context(), vault.ReactorParams{Name: "charge", Code: "code"}))(t)
+	must.Do(t, v.SetTenantKey(t.Context(), c.TenantID(), ownURI))
 	hook.answer(http.StatusInternalServerError)
-	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	eventually(t, "the callback fails", func() bool { return hook.count() == 1 })
 	transfer := func(want error) {
 		t.Helper()
@@ -224,7 +196,7 @@ func TestWorkOfADeniedTenantWaits(t *testing.T) {
 	if sum, err := v.Totals(t.Context(), 10); err != nil || sum.Tenants != 2 || sum.Tokens != 3 {
 		t.Errorf("totals: %+v, %v", sum, err)
 	}
-	err = v.RotateAllDataKeys(t.Context(), nil)
+	err := v.RotateAllDataKeys(t.Context(), nil)
 	wantError(t, "the rotation of all keys", err, vault.ErrKeyDenied)
 	if stats, err := v.Tenant(other.TenantID()).Stats(t.Context()); err != nil || stats.RotatedAt.IsZero() {
 		t.Errorf("the other tenant: %+v, %v", stats, err)

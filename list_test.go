@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/sinks"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -26,10 +27,7 @@ import (
 func follow(t *testing.T, read func(after string) (*vault.CursorPage[vault.Token], error)) (all []string, pages int) {
 	t.Helper()
 	for after := ""; ; {
-		page, err := read(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(read(after))(t)
 		pages++
 		all = append(all, ids(&vault.Page[vault.Token]{Data: page.Data})...)
 		if after = page.Pagination.After; after == "" {
@@ -194,9 +192,7 @@ func TestIterators(t *testing.T) {
 		r, err2 := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: fmt.Sprint("r", i%2), Code: "1", Configuration: map[string]string{}})
 		x, err3 := v.Management.CreateProxy(ctx, vault.ProxyParams{Name: fmt.Sprint("p", i%2), DestinationURL: "https://a.example"})
 		_, err4 := v.Public.CreateSession(ctx)
-		if err := errors.Join(err, err2, err3, err4); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, err2, err3, err4))
 		if i%2 == 0 {
 			apps = append([]string{app.ID.String()}, apps...)
 			code = append([]string{r.ID.String()}, code...)
@@ -204,10 +200,7 @@ func TestIterators(t *testing.T) {
 		}
 	}
 	for page := 1; page <= 3; page++ {
-		list, err := v.Management.ListSessions(ctx, vault.PageParams{Page: page, Size: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(v.Management.ListSessions(ctx, vault.PageParams{Page: page, Size: 100}))(t)
 		for _, s := range list.Data {
 			sessions = append(sessions, s.ID.String())
 		}
@@ -282,9 +275,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	ctx := t.Context()
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	user := uuid.New()
-	if _, err := v.Owner.AsUser(user.String()).GetToken(ctx, tok.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.AsUser(user.String()).GetToken(ctx, tok.ID))(t)
 	for name, c := range map[string]struct {
 		p    vault.ListLogsParams
 		want []vault.LogOperation
@@ -296,10 +287,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 		"another operation": {vault.ListLogsParams{ActorID: user, Operation: vault.OperationCreate}, nil},
 		"unknown":           {vault.ListLogsParams{Operation: "nope"}, nil},
 	} {
-		page, err := v.Owner.ListLogs(ctx, c.p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(v.Owner.ListLogs(ctx, c.p))(t)
 		var got []vault.LogOperation
 		for _, e := range page.Data {
 			got = append(got, e.Operation)
@@ -318,9 +306,7 @@ func TestCappedTotals(t *testing.T) {
 	fill := func(n int) {
 		t.Helper()
 		one := vault.TokenParams{Type: vault.TypeGeneric, Data: 0, Metadata: map[string]string{"color": "red"}}
-		if _, err := v.Private.Tokenize(ctx, slices.Repeat([]vault.TokenParams{one}, n)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Private.Tokenize(ctx, slices.Repeat([]vault.TokenParams{one}, n)))(t)
 	}
 	check := func(name string, got vault.Pagination, total int, capped bool) {
 		t.Helper()
@@ -333,22 +319,13 @@ func TestCappedTotals(t *testing.T) {
 	for _, capped := range []bool{false, true} {
 		for _, query := range []string{"type:token", "NOT id:nobody"} {
 			for _, page := range []int{1, 100} {
-				found, err := v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Page: page, Size: 100}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				found := must.Get(v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Page: page, Size: 100}}))(t)
 				check(query, found.Pagination, 10_000, capped)
 			}
 		}
-		red, err := v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Size: 100}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		red := must.Get(v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Size: 100}}))(t)
 		check("list by metadata", red.Pagination, 10_000, capped)
-		logs, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate, EntityType: "token", PageParams: vault.PageParams{Size: 100}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		logs := must.Get(v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate, EntityType: "token", PageParams: vault.PageParams{Size: 100}}))(t)
 		check("log", logs.Pagination, 10_000, capped)
 		if !capped {
 			fill(100)
@@ -358,10 +335,7 @@ func TestCappedTotals(t *testing.T) {
 	if err != nil || len(beyond.Data) != 100 {
 		t.Errorf("a page beyond the total: %v", err)
 	}
-	list, err := v.Private.ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(v.Private.ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}}))(t)
 	check("list", list.Pagination, 10_100, false)
 	for page, pages := range map[int]int{1: 100, 100: 101, 101: 101, 102: 101} {
 		red, err := v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Page: page, Size: 100}})
@@ -469,32 +443,17 @@ func TestFollowFromTwoNodes(t *testing.T) {
 	const writers, each = 6, 30
 	key, address := vault.NewKey(), pgtest.URL(t)
 	node := func() *vault.Vault {
-		store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6})
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := vault.Open(t.Context(), store, key, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6}))(t)
+		v := must.Get(vault.Open(t.Context(), store, key, nil))(t)
 		t.Cleanup(func() { _ = v.Close() })
 		return v
 	}
 	one, two := node(), node()
-	tenant, err := one.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("postgres", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(one.CreateTenant(t.Context(), "Acme"))(t)
+	db := must.Get(sql.Open("postgres", address))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	nodes := []*vault.Client{one.Tenant(tenant.ID).Client, two.Tenant(tenant.ID).Client}
-	start, err := nodes[0].NextLogs(t.Context(), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	start := must.Get(nodes[0].NextLogs(t.Context(), "", 0))(t)
 
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -572,16 +531,11 @@ func TestFollowCursors(t *testing.T) {
 		t.Error("followed without the permission")
 	}
 	// A follower ends when its key is revoked.
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "SIEM", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "SIEM", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}}))(t)
 	var ended error
 	for batch, err := range authenticated(t, v.Vault, app.Key).FollowLogs(t.Context(), "") {
 		if ended = err; batch != nil && len(batch.Data) == 0 {
-			if err := v.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
 		}
 	}
 	wantError(t, "after its application was deleted", ended, vault.ErrUnauthenticated)
@@ -640,14 +594,8 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	v := vaulttest.New(t)
 	// The application exists before the others wait, because they would see its log
 	// entry.
-	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	auditor, err := v.Authenticate(t.Context(), app.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}}))(t)
+	auditor := must.Get(v.Authenticate(t.Context(), app.Key))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, sinks.MaxApplicationFollowers+1)
 	for range sinks.MaxApplicationFollowers + 1 {

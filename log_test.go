@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -77,10 +78,7 @@ func TestEntriesOfAdministration(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := v.Management
-	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
 	for _, err := range []error{
 		second(c.GetApplication(t.Context(), app.ID)), second(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
 		second(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
@@ -99,9 +97,7 @@ func TestEntriesOfAdministration(t *testing.T) {
 	}
 	same(t, "session", got, []string{"create: Session created", "authorize: Session authorized"})
 	v.Clock.Advance(3 * time.Minute)
-	if _, err := v.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Sweep(t.Context()))(t)
 	last := entries(t, v, vault.ListLogsParams{EntityType: "session"})[2]
 	same(t, "message", last.Message, "Session expired")
 	if last.ActorID != (uuid.UUID{}) || last.ActorType != "" {
@@ -143,13 +139,10 @@ func TestLogFilters(t *testing.T) {
 		same(t, name, got, tt.want)
 		same(t, name+": total", page.Pagination.TotalItems, len(tt.want))
 	}
-	page, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Page: 2, Size: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Page: 2, Size: 2}}))(t)
 	same(t, "second page", []string{page.Data[0].EntityID, page.Data[1].EntityID}, []string{"tok2", "tok1"})
 	same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 5, PageNumber: 2, PageSize: 2, TotalPages: 3})
-	_, err = v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})
+	_, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})
 	wantFields(t, "NUL", err, "entity_id")
 	_, other := v.NewTenant(t, "Other")
 	theirs, err := other.ListLogs(t.Context(), vault.ListLogsParams{})
@@ -161,10 +154,7 @@ func TestLogFilters(t *testing.T) {
 func TestEntityTypes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	got, err := v.Management.ListEntityTypes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Management.ListEntityTypes(t.Context()))(t)
 	same(t, "entity types", got, []vault.EntityType{
 		{DisplayName: "Application", Value: "application"}, {DisplayName: "Bank", Value: "bank"}, {DisplayName: "Card", Value: "card"},
 		{DisplayName: "Card Number", Value: "card_number"}, {DisplayName: "Employer ID Number", Value: "employer_id_number"},
@@ -304,10 +294,7 @@ func (s *readLogger) ReadToken(ctx context.Context, r storage.Reading) (storage.
 
 func readLogged(t *testing.T, cfg *vault.Config) (*vaulttest.Vault, *readLogger) {
 	t.Helper()
-	database, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	store := &readLogger{spy: &spy{Storage: database}}
 	return vaulttest.OpenStorage(t, store, cfg), store
 }
@@ -405,10 +392,7 @@ func TestLogRetentionIsChecked(t *testing.T) {
 		0: true, 24 * time.Hour: true, year: true,
 		-1: false, -year: false, 1: false, 24*time.Hour - 1: false,
 	} {
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{LogRetention: retention, SweepEvery: -1, WorkEvery: -1})
 		switch {
 		case ok && err == nil:
@@ -432,10 +416,7 @@ func TestLogRetentionIsChecked(t *testing.T) {
 func logTotal(t testing.TB, c *vault.Client, p vault.ListLogsParams) int {
 	t.Helper()
 	p.Size = 1
-	page, err := c.ListLogs(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(c.ListLogs(t.Context(), p))(t)
 	return page.Pagination.TotalItems
 }
 
@@ -506,10 +487,7 @@ func (s *logsStay) DeleteLogs(ctx context.Context, tenant storage.ID, before tim
 // A failure for one tenant is reported, and the entries of the others are deleted.
 func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	s := &logsStay{Storage: store}
 	v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
 	_, other := v.NewTenant(t, "Other")
@@ -559,10 +537,7 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 		err   error
 		calls int
 	}{"a backlog": {nil, 10_000}, "a database that is down": {errDown, 10}} {
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		s := &endlessLogs{Storage: store, err: test.err, tenants: many}
 		v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
 		if _, err := v.Sweep(t.Context()); !errors.Is(err, test.err) {
@@ -575,15 +550,9 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 // The vault deletes old entries in the background.
 func TestVaultDeletesOldLogsInTheBackground(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	clock := vaulttest.NewClock(vaulttest.Start)
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Now: clock.Now, SweepEvery: time.Millisecond, LogRetention: year})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Now: clock.Now, SweepEvery: time.Millisecond, LogRetention: year}))(t)
 	defer v.Close()
 	tenant := tenantOf(t, v)
 	same(t, "entries", logTotal(t, tenant, vault.ListLogsParams{}), 1)
@@ -609,15 +578,9 @@ func (s *askedStore) Ping(ctx context.Context) error {
 
 func askedVault(t *testing.T, hang chan struct{}) (*vault.Vault, *askedStore) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	store := &askedStore{Storage: db, hang: hang}
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	t.Cleanup(func() { v.Close() })
 	return v, store
 }
@@ -639,9 +602,7 @@ func TestPingQueriesOnceASecond(t *testing.T) {
 	if got, most := store.asked.Load(), 1+int32(time.Since(began)/time.Second); got > most {
 		t.Errorf("the database was queried %d times in %s", got, time.Since(began))
 	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Close())
 	if err := v.Ping(t.Context()); !errors.Is(err, vault.ErrClosed) {
 		t.Errorf("a vault that is closed: %v", err)
 	}
@@ -678,10 +639,7 @@ func fullAudit(t *testing.T, test func(*testing.T, *vaulttest.Vault)) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		store, err := postgres.Open(t.Context(), pgtest.URL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.Open(t.Context(), pgtest.URL(t)))(t)
 		test(t, vaulttest.OpenStorage(t, store, &cfg))
 	})
 }
@@ -726,10 +684,7 @@ func TestDeniedCalls(t *testing.T) {
 		}
 		want = append(want, "Denied 3 times: GetToken (token:read)")
 		same(t, "entries after a second", about(t, v, denied), want)
-		page, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationDenied})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationDenied}))(t)
 		app := reader.ApplicationID()
 		if e := page.Data[0]; e.ActorID != app || e.EntityType != "application" || e.EntityID != app.String() || e.Origin != "192.0.2.7" {
 			t.Errorf("the entry is %+v", e)
@@ -743,26 +698,15 @@ func TestDeniedCalls(t *testing.T) {
 func TestDeniedInATransaction(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	store, err := postgres.Open(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.Open(t.Context(), address))(t)
 	v := vaulttest.OpenStorage(t, store, &vault.Config{FullAudit: true})
-	db, err := sql.Open("postgres", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", address))(t)
 	defer db.Close()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.BeginTx(t.Context(), nil))(t)
 	if err := holding(t, v, "token:create").InTx(tx).DeleteToken(t.Context(), "x"); !errors.Is(err, vault.ErrForbidden) {
 		t.Error(err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 	same(t, "entries", about(t, v, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
 }
 
@@ -787,9 +731,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 
 		reads := vault.ListLogsParams{EntityType: "log", Operation: vault.OperationRead}
 		before := len(about(t, v, reads)) // a read too, which the next read sees
-		if _, err := v.Management.ListLogs(ctx, vault.ListLogsParams{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Management.ListLogs(ctx, vault.ListLogsParams{}))(t)
 		batch, err := v.Management.NextLogs(ctx, "", 0)
 		if err != nil {
 			t.Fatal(err)
@@ -805,9 +747,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 			}
 			break
 		}
-		if err := v.Management.ExportEvidence(ctx, new(strings.Builder)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Management.ExportEvidence(ctx, new(strings.Builder)))
 		if got := about(t, v, reads); len(got) != before+5 || got[0] != "Log read" {
 			t.Errorf("%d reads of the log after %d: %q", len(got), before, got)
 		}
@@ -844,16 +784,11 @@ func TestStartAndStop(t *testing.T) {
 		for range 3 {
 			_ = c.DeleteToken(ctx, "x")
 		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Close())
 		clock.Advance(time.Minute)
 	}
 	cfg.FullAudit = false
-	v, err := vault.Open(ctx, onDisk(t, path), key, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(ctx, onDisk(t, path), key, cfg))(t)
 	defer v.Close()
 	var got []string
 	for e, err := range v.Tenant(acme.ID).AllLogs(ctx, vault.ListLogsParams{}) {

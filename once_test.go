@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -104,10 +105,7 @@ func TestOnceStoresACopyOfTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := v.Private.GetToken(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(v.Private.GetToken(t.Context(), id))(t)
 	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
 
@@ -407,9 +405,7 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	if _, _, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Owner.DeleteApplication(t.Context(), v.Private.ApplicationID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Private.ApplicationID()))
 	_, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
 	wantError(t, "a revoked key", err, vault.ErrUnauthenticated)
 	if replayed {
@@ -576,9 +572,7 @@ func TestStoredResponseOfARun(t *testing.T) {
 				t.Fatalf("the run: %v, %v", replayed, err)
 			}
 			if c.then != nil {
-				if err := c.then(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.then(t.Context(), w))
 			}
 			before := len(operations(t, w.Vault, "card"))
 			again, replayed, err := w.react(t, c.args)
@@ -610,9 +604,7 @@ func TestStoredResponseOfTooManyTokensIsWithdrawn(t *testing.T) {
 		all = append(all, map[string]any{"id": fmt.Sprintf("many-%d", i), "type": "token", "data": "x"})
 	}
 	for piece := range slices.Chunk(all, 500) {
-		if _, err := w.Owner.Tokenize(t.Context(), piece); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Owner.Tokenize(t.Context(), piece))(t)
 	}
 	if _, _, err := w.react(t, `{"many":1001}`); err != nil {
 		t.Fatal(err)

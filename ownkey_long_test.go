@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestManyTenantKeys reports what 1,000 tenants with their own keys cost a node that
@@ -33,9 +34,7 @@ func TestManyTenantKeys(t *testing.T) {
 		opened, asked := time.Since(began), o.asked()
 		began = time.Now()
 		for _, id := range ids {
-			if _, err := v.Tenant(id).ListTokens(t.Context(), vault.ListTokensParams{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Tenant(id).ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 		}
 		t.Logf("%s: opened in %s; all tenants called in %s with %d calls to their keys; %d kB of heap",
 			what, opened.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), o.asked()-asked, (heap()-before)/1024)
@@ -49,9 +48,7 @@ func TestManyTenantKeys(t *testing.T) {
 	for i, id := range ids {
 		uri := fmt.Sprintf("test://%d", i)
 		o.keys[uri] = &remoteKey{AEAD: vault.NewKey()}
-		if err := v.SetTenantKey(t.Context(), id, uri); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SetTenantKey(t.Context(), id, uri))
 	}
 	v.Close()
 	measure("with own keys")

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -69,10 +70,7 @@ var errKilled = errors.New("killed")
 // node opens a vault on the database.
 func (o *owned) node(t *testing.T) *vault.Vault {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), o.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), o.path))(t)
 	o.store = &killed{gated{store, &o.gate}, o}
 	cfg := &vault.Config{
 		Now: o.clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, WorkEvery: -1, SweepEvery: -1,
@@ -87,10 +85,7 @@ func (o *owned) node(t *testing.T) *vault.Vault {
 	if o.change != nil {
 		o.change(cfg)
 	}
-	v, err := vault.Open(t.Context(), o.store, o.master, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), o.store, o.master, cfg))(t)
 	t.Cleanup(func() { v.Close() })
 	return v
 }
@@ -143,24 +138,12 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	nodes := []*vault.Vault{o.node(t), o.node(t)}
 	tenant, other := tenantOf(t, nodes[0]).TenantID(), tenantOf(t, nodes[0]).TenantID()
 	tok := create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	before, err := nodes[0].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "before", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(nodes[0].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "before", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}}))(t)
+	must.Get(nodes[0].Checkpoint(t.Context()))(t)
 	backup := o.ring(t, tenant)
-	if err := nodes[0].SetTenantKey(t.Context(), tenant, ownURI); err != nil {
-		t.Fatal(err)
-	}
-	after, err := nodes[1].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "after", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, nodes[0].SetTenantKey(t.Context(), tenant, ownURI))
+	after := must.Get(nodes[1].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "after", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}}))(t)
+	must.Get(nodes[0].Checkpoint(t.Context()))(t)
 	for _, wrapped := range [][]byte{backup, o.ring(t, tenant)} {
 		if o.opens(t, tenant, wrapped) {
 			t.Error("the master key alone opens a token")
@@ -185,10 +168,7 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 			t.Errorf("the other tenant: %v", err)
 		}
 		for _, key := range []string{before.Key, after.Key} {
-			c, err := v.Authenticate(t.Context(), key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(v.Authenticate(t.Context(), key))(t)
 			self, err := c.GetTenant(t.Context())
 			if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyDenied || self.WebhookSecret != "" {
 				t.Errorf("the tenant: %+v, %v", self, err)
@@ -225,15 +205,11 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	}
 	same(t, "messages", messages, want)
 	same(t, "messages of the other tenant", keyEntries(t, nodes[1], other), nil)
-	if err := nodes[1].SetTenantKey(t.Context(), tenant, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, nodes[1].SetTenantKey(t.Context(), tenant, ""))
 	if err := reads(t, nodes[0], tenant, tok.ID); err != nil || !o.opens(t, tenant, o.ring(t, tenant)) {
 		t.Errorf("after the removal: %v", err)
 	}
-	if _, err := nodes[0].Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(nodes[0].Checkpoint(t.Context()))(t)
 	report, err := nodes[0].VerifyLogs(t.Context(), nil)
 	if err != nil || !report.OK() {
 		t.Errorf("verification: %+v, %v", report, err)
@@ -274,9 +250,7 @@ func TestChangesOfKeysAreKilled(t *testing.T) {
 				v := o.node(t)
 				tenant := tenantOf(t, v).TenantID()
 				tok := create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-				if err := v.SetTenantKey(t.Context(), tenant, c.from); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, v.SetTenantKey(t.Context(), tenant, c.from))
 				if c.master {
 					v.Close()
 					o.master = vault.JoinKeys(vault.NewKey(), o.master)
@@ -332,18 +306,13 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 	c := v.Tenant(tenant)
 	gone := create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	kept := create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SetTenantKey(t.Context(), tenant, ownURI); err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read"}}))(t)
+	must.Do(t, v.SetTenantKey(t.Context(), tenant, ownURI))
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(errDenied)
 	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
 
-	_, err = c.EraseTokens(t.Context(), vault.EraseParams{Query: "id:" + gone.ID, Reason: "case 1"})
+	_, err := c.EraseTokens(t.Context(), vault.EraseParams{Query: "id:" + gone.ID, Reason: "case 1"})
 	wantError(t, "an erasure by a search", err, vault.ErrKeyDenied)
 	_, err = c.Masked().EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID}, Reason: "case 1"})
 	wantError(t, "an erasure by others", err, vault.ErrKeyDenied)
@@ -373,15 +342,11 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 	if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
 		t.Errorf("the application: %v", err)
 	}
-	if _, err := v.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Checkpoint(t.Context()))(t)
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(errDenied)
 	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
-	if err := v.DeleteTenant(t.Context(), tenant); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.DeleteTenant(t.Context(), tenant))
 	wantError(t, "the deleted tenant", reads(t, v, tenant, kept.ID), vault.ErrNotFound)
 	same(t, "the entry of the deleted tenant", o.ended.Load(), any("Tenant deleted (unopened)"))
 	report, err := v.VerifyLogs(t.Context(), nil)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -42,10 +43,7 @@ func (c *captured) RoundTrip(req *http.Request) (*http.Response, error) {
 // through sends a body of a type through a client's transport.
 func through(t testing.TB, c *vault.Client, contentType, body string, header ...string) (*captured, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/charge", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/charge", strings.NewReader(body)))(t)
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
@@ -116,10 +114,7 @@ func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := through(t, v.Private, tc.typ, tc.body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(through(t, v.Private, tc.typ, tc.body))(t)
 			if got.body != tc.want {
 				t.Errorf("sent %q\nwant %q", got.body, tc.want)
 			}
@@ -224,9 +219,7 @@ func TestRoundTripperLogsEachTokenOnceInOneWrite(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Private, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
 	create(t, v.Private, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "y"})
-	if _, err := through(t, v.Private, "text/plain", "{{one}}{{ two }}{{ one }}"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(through(t, v.Private, "text/plain", "{{one}}{{ two }}{{ one }}"))(t)
 	for _, id := range []string{"one", "two"} {
 		same(t, "log of "+id, operations(t, v, id), []string{"create", "use"})
 	}
@@ -237,25 +230,16 @@ func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	closed := make(chan struct{})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/", closer{strings.NewReader("{{tok}}"), closed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/", closer{strings.NewReader("{{tok}}"), closed}))(t)
 	req.Header.Set("Content-Length", "7")
 	seen := &captured{}
-	res, err := v.Private.RoundTripper(seen).RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(v.Private.RoundTripper(seen).RoundTrip(req))(t)
 	res.Body.Close()
 	<-closed
 	if seen.req == req || req.Header.Get("Content-Length") != "7" || seen.req.Header.Get("Content-Length") != "" {
 		t.Error("the request was changed")
 	}
-	again, err := seen.req.GetBody()
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(seen.req.GetBody())(t)
 	text, err := io.ReadAll(again)
 	if err != nil || string(text) != "secret" || seen.body != "secret" {
 		t.Errorf("sent %q, again %q, %v", seen.body, text, err)
@@ -401,10 +385,7 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 		"no token:use, no token": {private(t, v, rule(1, "/", vault.TransformReveal, "token:read")), "q={{nobody}}", "{{ nobody }}", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: server.URL, RequireAuth: new(bool)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: server.URL, RequireAuth: new(bool)}))(t)
 			header := http.Header{"Authorization": {"Basic x"}}
 			if tt.header != "" {
 				header.Set("X-Name", tt.header)

@@ -22,6 +22,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -83,16 +84,10 @@ func newReactWorld(t *testing.T, run goRuntime) *reactWorld {
 func newReactWorldAt(t *testing.T, path string, run goRuntime) *reactWorld {
 	t.Helper()
 	v := vaulttest.Open(t, path, &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
-	private, err := v.Private.OwnApplication(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{
+	private := must.Get(v.Private.OwnApplication(t.Context()))(t)
+	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{
 		Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}, ApplicationID: private.ID,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return &reactWorld{v, r}
 }
 
@@ -103,14 +98,8 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 		got = in
 		return map[string]any{"raw": map[string]any{"ok": true}, "tokenize": map[string]any{"receipt": "r-1"}}, nil
 	})
-	card, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", CVC: "123"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]any{"card": "{{ " + card.ID + " }}", "amount": 5}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", CVC: "123"}}))(t)
+	out := must.Get(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]any{"card": "{{ " + card.ID + " }}", "amount": 5}}))(t)
 	want := map[string]any{
 		"args":          map[string]any{"card": map[string]any{"number": "4242424242424242", "cvc": "123"}, "amount": 5.0},
 		"configuration": map[string]any{"KEY": "sk"}, "application": true,
@@ -122,9 +111,7 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 		t.Errorf("raw = %s", out.Raw)
 	}
 	var tokens struct{ Receipt string }
-	if err := out.Tokens.Decode(&tokens); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Tokens.Decode(&tokens))
 	back, err := w.Private.Detokenize(t.Context(), "{{"+tokens.Receipt+"}}")
 	if err != nil || string(back) != `"r-1"` {
 		t.Errorf("tokenized result = %s, %v", back, err)
@@ -134,10 +121,7 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 func TestReactRefusesBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-	text, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "text"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "text"}))(t)
 	const url = "https://example.com/hook"
 	for name, tc := range map[string]struct {
 		p    vault.ReactParams
@@ -181,14 +165,9 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 		tok, err := host.Call(ctx, "tokens.create", json.RawMessage(`{"type":"token","data":"made by code"}`))
 		return map[string]any{"raw": tok}, err
 	})
-	out, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{}))(t)
 	var made vault.Token
-	if err := out.Raw.Decode(&made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Raw.Decode(&made))
 	if made.CreatedBy != w.reactor.ApplicationID {
 		t.Errorf("created_by = %v, want the reactor's application", made.CreatedBy)
 	}
@@ -235,18 +214,10 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 		return map[string]any{"raw": in["args"], "tokenize": "t"}, nil
 	})
 	hook := newReceiver(t)
-	tok, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "value"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "value"}))(t)
 	ctx := vault.WithTraceparent(t.Context(), traceparent, "a=1")
-	job, err := w.Private.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	job := must.Get(w.Private.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
+	must.Do(t, w.Work(t.Context()))
 	if hook.count() != 1 {
 		t.Fatalf("%d callbacks, want 1", hook.count())
 	}
@@ -265,10 +236,7 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 		t.Errorf("VerifyWebhook: %v", err)
 	}
 	wantError(t, "another body", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, []byte("{}")), vault.ErrWebhook)
-	verifier, err := webhooks.NewWebhook(w.Acme.WebhookSecret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := must.Get(webhooks.NewWebhook(w.Acme.WebhookSecret))(t)
 	if err := verifier.Verify(hook.bodies[0], hook.got[0].Header); err != nil {
 		t.Errorf("signature: %v", err)
 	}
@@ -298,14 +266,10 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	work := func() {
 		t.Helper()
-		if err := w.Work(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Work(t.Context()))
 	}
 	work()
 	for i, delay := range []time.Duration{5 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute,
@@ -332,10 +296,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 			t.Errorf("webhook-id %q, want it to stay %q", id, first)
 		}
 	}
-	logs, err := w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := must.Get(w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"}))(t)
 	if logs.Data[0].Message != "Reactor callback abandoned" {
 		t.Errorf("newest entry = %q, want a report that the callback was abandoned", logs.Data[0].Message)
 	}
@@ -349,10 +310,7 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) {
 		return map[string]any{"raw": map[string]any{"a": "b"}}, nil
 	})
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", path))(t)
 	t.Cleanup(func() { db.Close() })
 	jobs := func(what string, wantDead, wantLiving bool) {
 		t.Helper()
@@ -365,14 +323,10 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	}
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	for try := range 10 {
 		jobs(fmt.Sprintf("before try %d", try+1), false, true)
-		if err := w.Work(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Work(t.Context()))
 		w.Clock.Advance(2 * time.Hour)
 	}
 	jobs("when it is given up", true, false)
@@ -395,20 +349,14 @@ func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
 		return nil, &script.Error{Kind: script.Thrown, Status: 402, Title: "Invalid Payment Method", Messages: map[string][]string{"error": {"declined"}}}
 	})
 	hook := newReceiver(t)
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
+	must.Do(t, w.Work(t.Context()))
 	var body struct {
 		Title  string
 		Status int
 		Errors map[string][]string
 	}
-	if err := json.Unmarshal(hook.bodies[0], &body); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(hook.bodies[0], &body))
 	if body.Status != 402 || body.Title != "Invalid Payment Method" || len(body.Errors["error"]) != 1 {
 		t.Errorf("callback body = %s", hook.bodies[0])
 	}
@@ -425,12 +373,8 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 					Response: &script.Response{Status: 418, Header: http.Header{"X-Kind": {"teapot"}}, Body: []byte(body)}}
 			})
 			hook := newReceiver(t)
-			if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Work(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
+			must.Do(t, w.Work(t.Context()))
 			same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"The code failed (thrown).","errors":{"error":["x"]},`+
 				`"response":{"status":418,"headers":{"X-Kind":"teapot"},"body":`+want+`}}`)
 		})
@@ -442,30 +386,21 @@ func TestArgumentsAreDeletedAfterTheRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", path))(t)
 	t.Cleanup(func() { db.Close() })
 	size := func() (n int) {
 		t.Helper()
-		if err := db.QueryRow(`SELECT length(payload) FROM vault_jobs`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.QueryRow(`SELECT length(payload) FROM vault_jobs`).Scan(&n))
 		return n
 	}
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
 	args := map[string]string{"x": strings.Repeat("x", 100_000)}
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}))(t)
 	if n := size(); n < 100_000 {
 		t.Fatalf("a payload of %d bytes holds no arguments", n)
 	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	if n := size(); n > 10_000 {
 		t.Errorf("the payload has %d bytes when the run is over", n)
 	}
@@ -475,25 +410,15 @@ func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	hook := newReceiver(t)
-	fresh, err := w.Owner.RotateWebhookSecret(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := must.Get(w.Owner.RotateWebhookSecret(t.Context()))(t)
 	if fresh.WebhookSecret == w.Acme.WebhookSecret {
 		t.Fatal("the secret is the same")
 	}
 	verifies := func(secret string) bool {
 		t.Helper()
-		if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Work(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		verifier, err := webhooks.NewWebhook(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
+		must.Do(t, w.Work(t.Context()))
+		verifier := must.Get(webhooks.NewWebhook(secret))(t)
 		last := hook.count() - 1
 		return verifier.Verify(hook.bodies[last], hook.got[last].Header) == nil
 	}
@@ -527,25 +452,19 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 		return map[string]any{"raw": 1}, nil
 	})
 	hook := newReceiver(t)
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	ctx, kill := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() { gone <- w.Work(ctx) }()
 	<-stuck
 	kill()
 	<-gone
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	if hook.count() != 0 {
 		t.Fatal("the job was taken before its lease had ended")
 	}
 	w.Clock.Advance(time.Minute)
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	if hook.count() != 1 || string(hook.bodies[0]) != `{"raw":1}` {
 		t.Errorf("callbacks: %d, %s", hook.count(), hook.bodies)
 	}
@@ -563,9 +482,7 @@ func callbackOf(t *testing.T, hook *receiver) (c callback) {
 	if hook.count() == 0 {
 		t.Fatal("there was no callback")
 	}
-	if err := json.Unmarshal(hook.bodies[hook.count()-1], &c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(hook.bodies[hook.count()-1], &c))
 	return c
 }
 
@@ -582,15 +499,9 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 			hook := newReceiver(t)
 			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
-				t.Fatal(err)
-			}
-			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Work(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
+			must.Do(t, lose(t.Context(), w.Vault, app.ID))
+			must.Do(t, w.Work(t.Context()))
 			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || got.Raw != nil {
 				t.Errorf("the callback is %+v", got)
 			}
@@ -628,20 +539,12 @@ func TestQueuedRunLosesRightsWithItsCaller(t *testing.T) {
 			app, caller := newApp(t, w.Vault, params("/a/"))
 			if c.then != "/a/" {
 				update(t, w.Owner.Client, "tok", `{"containers":["/b/"]}`)
-				if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.then)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.then)))(t)
 			}
-			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}))(t)
 			update(t, w.Owner.Client, "tok", `{"containers":["/a/"]}`)
-			if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.now)); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Work(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.now)))(t)
+			must.Do(t, w.Work(t.Context()))
 			if got := callbackOf(t, hook); got.Status != c.status || (got.Raw == nil) != (c.status != 0) {
 				t.Errorf("the callback is %+v, want status %d", got, c.status)
 			}
@@ -662,23 +565,15 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 			hook.answer(http.StatusServiceUnavailable)
 			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Work(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
+			must.Do(t, w.Work(t.Context()))
 			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte("secret-4242")) {
 				t.Fatalf("%d callbacks before", hook.count())
 			}
-			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, lose(t.Context(), w.Vault, app.ID))
 			hook.answer(http.StatusOK)
 			w.Clock.Advance(time.Hour)
-			if err := w.Work(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Work(t.Context()))
 			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || bytes.Contains(hook.bodies[hook.count()-1], []byte("secret-4242")) {
 				t.Errorf("the callback is %+v", got)
 			}
@@ -721,21 +616,15 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 			app, caller := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
 				Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
-			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}))(t)
 			work := func() {
-				if err := w.Work(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Work(t.Context()))
 			}
 			work()
 			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte(visa)) {
 				t.Fatalf("%d callbacks before", hook.count())
 			}
-			if err := c.then(t.Context(), w, app.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.then(t.Context(), w, app.ID))
 			hook.answer(http.StatusOK)
 			w.Clock.Advance(10 * time.Second)
 			work()
@@ -760,12 +649,8 @@ func TestFirstCallbackFollowsTheRun(t *testing.T) {
 	})
 	hook := newReceiver(t)
 	create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
-	if _, err := w.Owner.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Owner.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}))(t)
+	must.Do(t, w.Work(t.Context()))
 	if got := callbackOf(t, hook); hook.count() != 1 || got.Status != 0 || got.Raw == nil {
 		t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
 	}

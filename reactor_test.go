@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -28,10 +29,7 @@ func TestReactorAdministration(t *testing.T) {
 	v := vaulttest.New(t)
 	p := reactorParams("first")
 	p.ApplicationID = v.Private.ApplicationID()
-	got, err := v.Management.CreateReactor(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Management.CreateReactor(t.Context(), p))(t)
 	want := &vault.Reactor{ID: got.ID, TenantID: v.Acme.ID, Name: "first", Code: code, Configuration: map[string]string{"a": "1", "b": "2"},
 		ApplicationID: v.Private.ApplicationID(), CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
 	same(t, "created", got, want)
@@ -51,21 +49,13 @@ func TestReactorAdministration(t *testing.T) {
 			t.Fatalf("%s: %v", tt.patch, err)
 		}
 		tt.change()
-		read, err := v.Management.GetReactor(t.Context(), got.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		read := must.Get(v.Management.GetReactor(t.Context(), got.ID))(t)
 		same(t, "after "+tt.patch, read, want)
 	}
-	replaced, err := v.Management.ReplaceReactor(t.Context(), got.ID, vault.ReactorParams{Name: "third", Code: code})
-	if err != nil {
-		t.Fatal(err)
-	}
+	replaced := must.Get(v.Management.ReplaceReactor(t.Context(), got.ID, vault.ReactorParams{Name: "third", Code: code}))(t)
 	want.Name, want.Code, want.Configuration, want.ApplicationID = "third", code, map[string]string{}, uuid.UUID{}
 	same(t, "replaced", replaced, want)
-	if err := v.Management.DeleteReactor(t.Context(), got.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Management.DeleteReactor(t.Context(), got.ID))
 	for name, err := range map[string]error{
 		"get":     second(v.Owner.GetReactor(t.Context(), got.ID)),
 		"patch":   second(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
@@ -85,10 +75,7 @@ func TestReactorRules(t *testing.T) {
 		many[fmt.Sprint(i)] = "x"
 	}
 	_, other := v.NewTenant(t, "Other")
-	theirs, err := other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := must.Get(other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 	for name, tt := range map[string]struct {
 		change func(*vault.ReactorParams)
 		field  string
@@ -118,10 +105,7 @@ func TestReactorRules(t *testing.T) {
 	if _, err := v.Management.CreateReactor(t.Context(), ok); err != nil {
 		t.Fatalf("as long as allowed: %v", err)
 	}
-	r, err := v.Management.CreateReactor(t.Context(), reactorParams("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(v.Management.CreateReactor(t.Context(), reactorParams("x")))(t)
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"code":""}`: "code", `{"configuration":null}`: "configuration", `{"nope":1}`: "nope", `{"configuration":{"a":7}}`: "configuration.a", `7`: ""} {
 		_, err := v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))
 		wantFields(t, patch, err, field)
@@ -134,25 +118,15 @@ func TestNameFilter(t *testing.T) {
 	v := vaulttest.New(t)
 	names := []string{"Charge card", "charge bank", "100%", "100x", "a_b", "axb", "Ünicode"}
 	for _, name := range names {
-		if _, err := v.Owner.CreateReactor(t.Context(), reactorParams(name)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Owner.CreateReactor(t.Context(), reactorParams(name)))(t)
+		must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}))(t)
 	}
 	for filter, want := range map[string][]string{
 		"": {"Ünicode", "axb", "a_b", "100x", "100%", "charge bank", "Charge card"}, "charge*": {"charge bank", "Charge card"}, "CHARGE CARD": {"Charge card"}, "charge": nil,
 		"*card": {"Charge card"}, "*a*r*": {"charge bank", "Charge card"}, "100%": {"100%"}, "a_b": {"a_b"}, "*": {"Ünicode", "axb", "a_b", "100x", "100%", "charge bank", "Charge card"}, "?xb": nil,
 	} {
-		reactors, err := v.Management.ListReactors(t.Context(), vault.ListParams{Name: filter})
-		if err != nil {
-			t.Fatal(err)
-		}
-		proxies, err := v.Management.ListProxies(t.Context(), vault.ListParams{Name: filter})
-		if err != nil {
-			t.Fatal(err)
-		}
+		reactors := must.Get(v.Management.ListReactors(t.Context(), vault.ListParams{Name: filter}))(t)
+		proxies := must.Get(v.Management.ListProxies(t.Context(), vault.ListParams{Name: filter}))(t)
 		var found, foundProxies []string
 		for _, r := range reactors.Data {
 			found = append(found, r.Name)
@@ -174,10 +148,7 @@ func TestNameFilter(t *testing.T) {
 func TestProxyAdministration(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	got, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "first", DestinationURL: "https://example.com/v1?a=b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "first", DestinationURL: "https://example.com/v1?a=b"}))(t)
 	if len(got.Key) < 22 {
 		t.Errorf("the key has %d characters, which are less than 128 bits", len(got.Key))
 	}
@@ -200,25 +171,15 @@ func TestProxyAdministration(t *testing.T) {
 			t.Fatalf("%s: %v", tt.patch, err)
 		}
 		tt.change()
-		read, err := v.Management.GetProxy(t.Context(), got.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		read := must.Get(v.Management.GetProxy(t.Context(), got.ID))(t)
 		same(t, "after "+tt.patch, read, want)
 	}
-	if _, err := v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(`{"require_auth":false,"configuration":{"a":"1"},"response_transform":{"code":"`+code+`"}}`)); err != nil {
-		t.Fatal(err)
-	}
-	replaced, err := v.Management.ReplaceProxy(t.Context(), got.ID, vault.ProxyParams{Name: "third", DestinationURL: "https://example.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(`{"require_auth":false,"configuration":{"a":"1"},"response_transform":{"code":"`+code+`"}}`)))(t)
+	replaced := must.Get(v.Management.ReplaceProxy(t.Context(), got.ID, vault.ProxyParams{Name: "third", DestinationURL: "https://example.org"}))(t)
 	want.Name, want.DestinationURL = "third", "https://example.org" // the key stays, the rest is cleared
 	same(t, "replaced", replaced, want)
-	if err := v.Management.DeleteProxy(t.Context(), got.ID); err != nil {
-		t.Fatal(err)
-	}
-	_, err = v.Management.GetProxy(t.Context(), got.ID)
+	must.Do(t, v.Management.DeleteProxy(t.Context(), got.ID))
+	_, err := v.Management.GetProxy(t.Context(), got.ID)
 	wantError(t, "after deletion", err, vault.ErrNotFound)
 }
 
@@ -276,30 +237,19 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	bad.Code = "syntax error"
 	_, err := v.Owner.CreateReactor(t.Context(), bad)
 	wantError(t, "create", err, vault.ErrCode)
-	r, err := v.Owner.CreateReactor(t.Context(), reactorParams("good"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("good")))(t)
 	_, err = v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))
 	wantError(t, "patch", err, vault.ErrCode)
 	checks := len(runtime.checked)
-	if _, err := v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)))(t)
 	same(t, "checks of code that stays", len(runtime.checked)-checks, 0)
 	for _, p := range []vault.ProxyParams{{RequestTransform: &vault.ProxyTransform{Code: "syntax error"}}, {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}}} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
 		_, err := v.Owner.CreateProxy(t.Context(), p)
 		wantError(t, "a transform", err, vault.ErrCode)
 	}
-	reactors, err := v.Owner.ListReactors(t.Context(), vault.ListParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxies, err := v.Owner.ListProxies(t.Context(), vault.ListParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reactors := must.Get(v.Owner.ListReactors(t.Context(), vault.ListParams{}))(t)
+	proxies := must.Get(v.Owner.ListProxies(t.Context(), vault.ListParams{}))(t)
 	same(t, "what is stored", []int{len(reactors.Data), len(proxies.Data)}, []int{1, 0})
 	same(t, "code", reactors.Data[0].Code, code)
 }
@@ -345,35 +295,17 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		if read {
 			permissions = append(permissions, "proxy:read")
 		}
-		app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: permissions})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := v.Authenticate(t.Context(), app.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		created, err := c.CreateProxy(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		replaced, err := c.ReplaceProxy(t.Context(), created.ID, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		patched, err := c.PatchProxy(t.Context(), created.ID, vault.JSON(`{"name":"y"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: permissions}))(t)
+		c := must.Get(v.Authenticate(t.Context(), app.Key))(t)
+		created := must.Get(c.CreateProxy(t.Context(), p))(t)
+		replaced := must.Get(c.ReplaceProxy(t.Context(), created.ID, p))(t)
+		patched := must.Get(c.PatchProxy(t.Context(), created.ID, vault.JSON(`{"name":"y"}`)))(t)
 		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
 			if shown := got.Configuration != nil; shown != read {
 				t.Errorf("%s by a client that may read (%v) shows %v", what, read, got.Configuration)
 			}
 		}
-		stored, err := v.Management.GetProxy(t.Context(), created.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := must.Get(v.Management.GetProxy(t.Context(), created.ID))(t)
 		same(t, "what is stored", stored.Configuration, p.Configuration)
 	}
 }
@@ -399,13 +331,10 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 		method = in["args"].(map[string]any)["method"]
 		return nil, stop
 	})})
-	x, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{
+	x := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{
 		Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: code},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})
+	}))(t)
+	_, err := v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})
 	wantError(t, "InvokeProxy", err, stop)
 	same(t, "method", method, any("GET"))
 }
@@ -416,25 +345,16 @@ func TestParamsOfReadEntities(t *testing.T) {
 	t.Parallel()
 	v, ctx := vaulttest.New(t), t.Context()
 	app := v.Private.ApplicationID()
-	r, err := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app}))(t)
 	rp := r.Params()
 	rp.Configuration["b"], rp.ApplicationID = "2", v.Public.ApplicationID()
 	same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app})
-	changed, err := v.Management.ReplaceReactor(ctx, r.ID, rp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := must.Get(v.Management.ReplaceReactor(ctx, r.ID, rp))(t)
 	same(t, "changed reactor", changed.Params(), rp)
 
 	xp := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"a": "1"}, ApplicationID: app,
 		RequestTransform: &vault.ProxyTransform{Code: code}, RequireAuth: ptr(false)}
-	x, err := v.Management.CreateProxy(ctx, xp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(v.Management.CreateProxy(ctx, xp))(t)
 	same(t, "proxy", x.Params(), xp)
 	x.Params().RequestTransform.Code, *x.Params().RequireAuth = "", true
 	same(t, "proxy, after its parameters were changed", x.Params(), xp)
@@ -446,14 +366,9 @@ func TestParamsOfReadEntities(t *testing.T) {
 
 	ap := vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask,
 		Permissions: []vault.Permission{vault.PermissionTokenRead}}}, ExpiresAt: vaulttest.Start.Add(time.Hour)}
-	a, err := v.Management.CreateApplication(ctx, ap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(v.Management.CreateApplication(ctx, ap))(t)
 	same(t, "application", a.Params(), ap)
-	if _, err := v.Management.ReplaceApplication(ctx, a.ID, a.Params()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Management.ReplaceApplication(ctx, a.ID, a.Params()))(t)
 }
 
 // deadJob lets the callback of a run fail until the job is dead.
@@ -465,13 +380,9 @@ func deadJob(t *testing.T, w *reactWorld, hook *receiver) vault.JobInfo {
 func deadJobOf(t *testing.T, w *reactWorld, hook *receiver, args any) vault.JobInfo {
 	t.Helper()
 	hook.answer(http.StatusInternalServerError)
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}))(t)
 	for range 11 { // one more than the attempts, for a withdrawn result
-		if err := w.Work(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Work(t.Context()))
 		w.Clock.Advance(2 * time.Hour)
 	}
 	jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true})
@@ -500,17 +411,13 @@ func TestADeadJobIsRetried(t *testing.T) {
 	hook.answer(http.StatusOK)
 	before := hook.count()
 	user := w.Owner.AsUser("ops@example.com")
-	if err := user.RetryJob(t.Context(), dead.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, user.RetryJob(t.Context(), dead.ID))
 	wantError(t, "retry again", user.RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
 	living, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{})
 	if err != nil || len(living) != 1 || living[0].State != "waiting" || living[0].Attempts != 0 {
 		t.Errorf("jobs: %+v, %v", living, err)
 	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	same(t, "callbacks", hook.count()-before, 1)
 	logs, err := w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"})
 	if err != nil || logs.Data[0].Message != "Reactor callback retried" || logs.Data[0].ActorName != "ops@example.com" {
@@ -522,14 +429,9 @@ func TestADeadJobIsDiscarded(t *testing.T) {
 	t.Parallel()
 	w, hook := newReactWorld(t, failing), newReceiver(t)
 	dead := deadJob(t, w, hook)
-	other, err := w.CreateTenant(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(w.CreateTenant(t.Context(), "Other"))(t)
 	wantError(t, "another tenant's", w.Vault.Tenant(other.ID).RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
-	if err := w.Owner.DiscardJob(t.Context(), dead.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Owner.DiscardJob(t.Context(), dead.ID))
 	for _, id := range []uuid.UUID{dead.ID, uuid.New(), {}} {
 		wantError(t, "discard", w.Owner.DiscardJob(t.Context(), id), vault.ErrNotFound)
 		wantError(t, "retry", w.Owner.RetryJob(t.Context(), id), vault.ErrNotFound)
@@ -576,17 +478,11 @@ func TestRetriedResultOfADeletedCaller(t *testing.T) {
 		return map[string]any{"raw": "secret"}, nil
 	}), newReceiver(t)
 	dead := deadJob(t, w, hook)
-	if err := w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()))
 	hook.answer(http.StatusOK)
-	if err := w.Owner.RetryJob(t.Context(), dead.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Owner.RetryJob(t.Context(), dead.ID))
 	for range 2 {
-		if err := w.Work(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Work(t.Context()))
 	}
 	last := string(hook.bodies[len(hook.bodies)-1])
 	if !strings.Contains(last, "401") || strings.Contains(last, "secret") {
@@ -608,23 +504,15 @@ func TestRetriedResultOfDeletedTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, hook := newReactWorld(t, echo), newReceiver(t)
-			if _, err := w.Private.CreateToken(t.Context(), card); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Private.CreateToken(t.Context(), card))(t)
 			dead := deadJobOf(t, w, hook, map[string]any{"card": "{{ used }}"})
 			if name == "a token" {
-				if err := w.Private.DeleteToken(t.Context(), "used"); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Private.DeleteToken(t.Context(), "used"))
 			}
 			hook.answer(http.StatusOK)
-			if err := w.Owner.RetryJob(t.Context(), dead.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Owner.RetryJob(t.Context(), dead.ID))
 			for range 2 {
-				if err := w.Work(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Work(t.Context()))
 			}
 			last := string(hook.bodies[len(hook.bodies)-1])
 			if !strings.Contains(last, "409") || strings.Contains(last, visa) {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -180,18 +181,9 @@ func TestListTransforms(t *testing.T) {
 	}
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:search"), rule(2, "/half/", vault.TransformMask, "token:read", "token:search"),
 		rule(3, "/shut/", vault.TransformRedact, "token:read", "token:search"))
-	listed, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	byType, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
+	found := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"}))(t)
+	byType := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"}))(t)
 	shown := func(page *vault.Page[vault.Token]) map[string]string {
 		got := map[string]string{}
 		for _, tok := range page.Data {
@@ -340,10 +332,7 @@ func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 30_000})
 	for range 5 {
-		_, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 10_000), Configuration: map[string]string{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 10_000), Configuration: map[string]string{}}))(t)
 	}
 	list := func(size int) error {
 		return second(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
@@ -400,9 +389,7 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	}
 	var p vault.SearchTokensParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"query":7,"page":"1","limit":2}`)), "query", "page", "limit")
-	if err := p.UnmarshalJSON([]byte(`{"query":"type:card","page":0}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.UnmarshalJSON([]byte(`{"query":"type:card","page":0}`)))
 	_, err := v.Private.SearchTokens(t.Context(), p)
 	wantFields(t, "page 0 when it is given", err, "page")
 }
@@ -416,9 +403,7 @@ func TestSearchFollowsChanges(t *testing.T) {
 	for q, want := range map[string]int{"data:first": 0, "data:second": 1, "metadata.k:a": 0, "metadata.k:b": 1} {
 		same(t, q, len(search(t, v.Owner.Client, q)), want)
 	}
-	if err := v.Owner.DeleteToken(t.Context(), tok.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Owner.DeleteToken(t.Context(), tok.ID))
 	same(t, "after deletion", len(search(t, v.Owner.Client, "data:second OR metadata.k:b OR type:token")), 0)
 }
 
@@ -556,10 +541,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 	searchers := []searcher{{v.Owner.Client, access.Unlimited()}}
 	for range 4 {
 		rules, same := d.rules()
-		grant, err := access.New(same, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		grant := must.Get(access.New(same, nil))(t)
 		searchers = append(searchers, searcher{private(t, v, rules...), grant})
 	}
 	found := 0

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A call that deletes a token with a log entry opens the row first. If the row was
@@ -72,23 +73,15 @@ func TestAlteredRecordsAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	v, exec, heard := alarmed(t)
 	ctx, o := t.Context(), v.Owner
-	if _, err := v.Public.CreateSession(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.CreateReactor(ctx, reactorParams("r")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.CreateProxy(ctx, vault.ProxyParams{Name: "p", DestinationURL: "https://example.com"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Public.CreateSession(ctx))(t)
+	must.Get(o.CreateReactor(ctx, reactorParams("r")))(t)
+	must.Get(o.CreateProxy(ctx, vault.ProxyParams{Name: "p", DestinationURL: "https://example.com"}))(t)
 	exec("UPDATE vault_records SET name = 'other'")
 	for kind, remove := range map[string]func(context.Context, uuid.UUID) error{
 		"application": o.DeleteApplication, "reactor": o.DeleteReactor, "proxy": o.DeleteProxy, "session": o.DeleteSession,
 	} {
 		var id []byte
-		if err := v.DB.QueryRowContext(ctx, `SELECT max(id) FROM vault_records WHERE kind = ?`, kind).Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.DB.QueryRowContext(ctx, `SELECT max(id) FROM vault_records WHERE kind = ?`, kind).Scan(&id))
 		err := remove(ctx, uuid.UUID(id))
 		if got := operations(t, v, uuid.UUID(id).String()); err == nil || !slices.Equal(got, []string{"create"}) {
 			t.Errorf("%s: %v, log %q", kind, err, got)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -27,10 +28,7 @@ import (
 func TestTenantLifecycle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	got, err := v.Management.GetTenant(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Management.GetTenant(t.Context()))(t)
 	unexported := cmpopts.IgnoreUnexported(vault.Tenant{})
 	if diff := cmp.Diff(v.Acme, got, unexported); diff != "" {
 		t.Errorf("tenant (-want +got):\n%s", diff)
@@ -39,10 +37,7 @@ func TestTenantLifecycle(t *testing.T) {
 		t.Error("a new tenant has no webhook secret, or deduplicates")
 	}
 	v.Clock.Advance(time.Minute)
-	got, err = v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got = must.Get(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}}))(t)
 	want := *v.Acme
 	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, vaulttest.Start.Add(time.Minute)
 	if diff := cmp.Diff(&want, got, unexported); diff != "" {
@@ -58,12 +53,9 @@ func TestTenantLifecycle(t *testing.T) {
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
 		"id", "settings.deduplicate_tokens", "settings.z")
 	second, _ := v.NewTenant(t, "Second")
-	page, err := v.ListTenants(t.Context(), vault.PageParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
 	same(t, "tenants", []uuid.UUID{page.Data[0].ID, page.Data[1].ID}, []uuid.UUID{second.ID, v.Acme.ID})
-	_, err = v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)
+	_, err := v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)
 	wantError(t, "a tenant that does not exist", err, vault.ErrNotFound)
 }
 
@@ -73,22 +65,14 @@ func TestTotals(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"A", "B"} {
-		tenant, err := v.CreateTenant(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v.Vault.Tenant(tenant.ID).CreateToken(t.Context(), vault.TokenParams{Type: "token", Data: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		tenant := must.Get(v.CreateTenant(t.Context(), name))(t)
+		must.Get(v.Vault.Tenant(tenant.ID).CreateToken(t.Context(), vault.TokenParams{Type: "token", Data: "x"}))(t)
 	}
 	for limit, want := range map[int]vault.Totals{
 		2:   {Tenants: 3, Counted: 2, Tokens: 2, Keys: map[string]int{"primary": 2}},
 		200: {Tenants: 3, Counted: 3, Tokens: 2, Keys: map[string]int{"primary": 3}},
 	} {
-		got, err := v.Totals(t.Context(), limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(v.Totals(t.Context(), limit))(t)
 		if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(vault.Totals{}, "SealedSince")); diff != "" || len(got.SealedSince) != want.Counted {
 			t.Errorf("at most %d: %v (-want +got):\n%s", limit, got.SealedSince, diff)
 		}
@@ -102,9 +86,7 @@ func TestDeleteTenant(t *testing.T) {
 	theirs := create(t, other.Client, generic)
 	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
 	c := session(t, v, vault.SessionGrant{Permissions: everything})
-	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
 	_, err := v.Owner.GetToken(t.Context(), tok.ID)
 	wantError(t, "the tenant", err, vault.ErrNotFound)
 	wantError(t, "a session", c.HasPermission(t.Context(), "token:read"), vault.ErrUnauthenticated)
@@ -140,21 +122,15 @@ func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (b
 // rest.
 func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	p := &purgeFails{Storage: store, fails: true}
 	v := vaulttest.OpenStorage(t, p, nil)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
-	_, err = v.Authenticate(t.Context(), v.PrivateKey)
+	_, err := v.Authenticate(t.Context(), v.PrivateKey)
 	wantError(t, "a key", err, vault.ErrUnauthenticated)
 	left := func() int {
-		rows, err := store.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"tok"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(store.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"tok"}))(t)
 		rings, err := store.Records(t.Context(), storage.ID(v.Acme.ID), "ring", []storage.ID{storage.ID(v.Acme.ID)})
 		if err != nil || len(rings) != 0 {
 			t.Errorf("%d rings are left (%v)", len(rings), err)
@@ -173,20 +149,12 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 	path := t.TempDir() + "/vault.db"
 	right := vault.NewKey()
 	open := func(key vault.AEAD) (*vault.Vault, error) {
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), path))(t)
 		return vault.Open(t.Context(), store, key, nil)
 	}
 	for range 2 {
-		v, err := open(right)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(open(right))(t)
+		must.Do(t, v.Close())
 	}
 	_, err := open(vault.NewKey())
 	wantError(t, "another key", err, vault.ErrWrongKey)
@@ -201,14 +169,8 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 func TestMasterKeyText(t *testing.T) {
 	t.Parallel()
 	key := vault.NewKey()
-	parsed, err := vault.ParseKey("\n " + key.Text() + " \n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := key.Encrypt([]byte("x"), []byte("ad"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(vault.ParseKey("\n " + key.Text() + " \n"))(t)
+	sealed := must.Get(key.Encrypt([]byte("x"), []byte("ad")))(t)
 	if plain, err := parsed.Decrypt(sealed, []byte("ad")); err != nil || string(plain) != "x" {
 		t.Errorf("the parsed key opens %q, %v", plain, err)
 	}
@@ -233,10 +195,7 @@ func TestMasterKeyText(t *testing.T) {
 func TestConfigBounds(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []time.Duration{-time.Second, 23 * time.Hour} {
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{LogRetention: keep}); err == nil {
 			t.Errorf("a LogRetention of %s is accepted", keep)
 		}
@@ -331,9 +290,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 			t.Fatal(err) // the owner of the key is now cached
 		}
 	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Close())
 	if err := v.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
 	}
@@ -355,9 +312,7 @@ func TestObserverIsNotifiedOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	observer := &told{}
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: observer})
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Close())
 	observer.work = nil
 	var called, heard []string
 	callEach(t.Context(), v.Owner, arguments(v), func(method string, _ error) { called = append(called, method) })
@@ -437,12 +392,9 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 		"an empty key": {&vault.Key{}, 0, "master key"},
 		"a bad config": {vault.NewKey(), -1, "Config.LogRetention"},
 	} {
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		runtime := &closable{}
-		_, err = vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, LogRetention: test.keep})
+		_, err := vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, LogRetention: test.keep})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -480,10 +432,7 @@ func TestPatchTenant(t *testing.T) {
 			Settings *vault.TenantSettings `json:"settings"`
 		}{}, vault.TenantParams{Name: "New"}},
 	} {
-		got, err := v.Management.PatchTenant(t.Context(), step.patch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(v.Management.PatchTenant(t.Context(), step.patch))(t)
 		same(t, "patched", vault.TenantParams{Name: got.Name, Settings: got.Settings}, step.want)
 		if got.WebhookSecret != v.Acme.WebhookSecret {
 			t.Error("a patch has changed the secret")
@@ -499,10 +448,7 @@ func TestPatchTenant(t *testing.T) {
 
 func stats(t testing.TB, c *vault.Owner) *vault.Stats {
 	t.Helper()
-	s, err := c.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(c.Stats(t.Context()))(t)
 	return s
 }
 
@@ -514,9 +460,7 @@ func TestStats(t *testing.T) {
 		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})
 		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/"}})
 		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: s.Clock.Now().Add(time.Minute)})
-		if _, err := s.Public.CreateSession(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Public.CreateSession(t.Context()))(t)
 		made := s.Clock.Now()
 		s.Clock.Advance(2 * time.Minute)
 		want := &vault.Stats{
@@ -543,9 +487,7 @@ func TestStatsOfKeys(t *testing.T) {
 	made := v.Clock.Now()
 	v.Clock.Advance(time.Hour)
 	rotated := v.Clock.Now()
-	if err := v.RotateDataKeys(t.Context(), v.Owner.TenantID(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.RotateDataKeys(t.Context(), v.Owner.TenantID(), nil))
 	got := stats(t, v.Owner)
 	want := []vault.DataKeyStats{{Version: 1, State: "destroyed", CreatedAt: made}, {Version: 2, State: "primary", CreatedAt: rotated}}
 	if diff := cmp.Diff(want, got.Keys); diff != "" || !got.RotatedAt.Equal(rotated) {
@@ -575,10 +517,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	found, _ := list(t, other.Client, vault.ListTokensParams{})
 	same(t, "what is left", found, []string{"kept"})
 	same(t, "log of an expired token", operations(t, v, "tok7"), []string{"create", "expire"})
-	page, err := other.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "kept", PageParams: vault.PageParams{Size: 5}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(other.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "kept", PageParams: vault.PageParams{Size: 5}}))(t)
 	same(t, "message about a cvc", page.Data[1].Message, "Card cvc expired") // before the read of the list
 	get(t, v.Private, create(t, v.Private, generic).ID)                      // the applications still exist
 }
@@ -650,15 +589,9 @@ func TestConcurrentSweeps(t *testing.T) {
 // A vault sweeps in the background.
 func TestVaultSweepsInTheBackground(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	clock := vaulttest.NewClock(vaulttest.Start)
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Now: clock.Now, SweepEvery: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Now: clock.Now, SweepEvery: time.Millisecond}))(t)
 	defer v.Close()
 	tenant := tenantOf(t, v)
 	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
@@ -714,33 +647,21 @@ func TestNamesLeadToTheirOwnRecords(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	ctx := t.Context()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.EnsureTenant(ctx, "Mallory"); err != nil {
-		t.Fatal(err)
-	}
+	acme := must.Get(v.EnsureTenant(ctx, "Acme"))(t)
+	must.Get(v.EnsureTenant(ctx, "Mallory"))(t)
 	c := v.Tenant(acme.ID)
 	for _, name := range []string{"payments", "refunds"} {
-		if _, err := c.EnsureReactor(ctx, vault.ReactorParams{Name: name, Code: "module.exports = () => 1", Configuration: map[string]string{}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.EnsureReactor(ctx, vault.ReactorParams{Name: name, Code: "module.exports = () => 1", Configuration: map[string]string{}}))(t)
 	}
 	swap := func(kind string) {
 		t.Helper()
-		rows, err := v.DB.QueryContext(ctx, `SELECT l.hash, l.tenant_id, l.id FROM vault_lookups AS l
-			JOIN vault_records AS r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id WHERE l.kind = ? AND r.alt_hash = l.hash`, kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(v.DB.QueryContext(ctx, `SELECT l.hash, l.tenant_id, l.id FROM vault_lookups AS l
+			JOIN vault_records AS r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id WHERE l.kind = ? AND r.alt_hash = l.hash`, kind))(t)
 		defer rows.Close()
 		var all [][3][]byte
 		for rows.Next() {
 			var r [3][]byte
-			if err := rows.Scan(&r[0], &r[1], &r[2]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, rows.Scan(&r[0], &r[1], &r[2]))
 			all = append(all, r)
 		}
 		if err := rows.Err(); err != nil || len(all) < 2 {
@@ -748,9 +669,7 @@ func TestNamesLeadToTheirOwnRecords(t *testing.T) {
 		}
 		for i, r := range all { // each name leads to the record of the next
 			next := all[(i+1)%len(all)]
-			if _, err := v.DB.ExecContext(ctx, `UPDATE vault_lookups SET tenant_id = ?, id = ? WHERE hash = ?`, next[1], next[2], r[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.DB.ExecContext(ctx, `UPDATE vault_lookups SET tenant_id = ?, id = ? WHERE hash = ?`, next[1], next[2], r[0]))(t)
 		}
 	}
 	swap("tenant")
@@ -770,10 +689,7 @@ func TestListOfTenantsFailsWithItsMasterKey(t *testing.T) {
 	down := errors.New("kms: deadline exceeded")
 	path, key := filepath.Join(t.TempDir(), "vault.db"), &service{AEAD: vault.NewKey()}
 	open := func() *vault.Vault {
-		v, err := vault.Open(t.Context(), onDisk(t, path), key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(vault.Open(t.Context(), onDisk(t, path), key, &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
 		t.Cleanup(func() { _ = v.Close() })
 		return v
 	}
@@ -813,10 +729,7 @@ func (p *purgeNever) LogTenants(ctx context.Context, before time.Time, after sto
 // if the tenant has very many.
 func TestRetentionDoesNotWaitForDeletedTenants(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	p := &purgeNever{purgeFails: purgeFails{Storage: store, fails: true}}
 	v := vaulttest.OpenStorage(t, p, &vault.Config{LogRetention: 24 * time.Hour})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)

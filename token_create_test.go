@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -158,14 +159,9 @@ func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 		"redacted":  {get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id transform type"},
 		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id transform type"},
 	} {
-		text, err := json.Marshal(tt.tok)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(tt.tok))(t)
 		var fields map[string]any
-		if err := json.Unmarshal(text, &fields); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &fields))
 		same(t, what, strings.Join(slices.Sorted(maps.Keys(fields)), " "), tt.want)
 	}
 }
@@ -446,10 +442,7 @@ func dedup(data any) vault.TokenParams {
 
 func setDeduplication(t *testing.T, v *vaulttest.Vault, on bool) {
 	t.Helper()
-	_, err := v.Owner.ReplaceTenant(t.Context(), vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: on}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.ReplaceTenant(t.Context(), vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: on}}))(t)
 }
 
 func TestDeduplicationReturnsTheExistingToken(t *testing.T) {
@@ -515,14 +508,9 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	if fourth := create(t, v.Private, no); fourth.ID == first.ID {
 		t.Error("false in the call does not override the setting")
 	}
-	out, err := v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","b"]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","b"]`)))(t)
 	var got []string
-	if err := out.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Decode(&got))
 	if got[0] != first.ID || got[1] != got[2] || got[1] == got[0] {
 		t.Errorf("Tokenize does not deduplicate: %v", got)
 	}
@@ -543,21 +531,13 @@ func TestDeduplicationRedactsForClientsWithoutRead(t *testing.T) {
 	same(t, "for who may read elsewhere", create(t, elsewhere, dedup("secret")), want)
 
 	other := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
-	got, err := v.Public.PatchToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(v.Public.PatchToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`)))(t)
 	bare := *want
 	bare.Fingerprint = ""
 	same(t, "after a patch", got, &bare)
-	out, err := v.Public.Tokenize(t.Context(), vault.JSON(`{"type":"token","data":"secret","deduplicate_token":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(v.Public.Tokenize(t.Context(), vault.JSON(`{"type":"token","data":"secret","deduplicate_token":true}`)))(t)
 	var tokenized vault.Token
-	if err := out.Decode(&tokenized); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Decode(&tokenized))
 	bare = *want
 	bare.Transform = "" // as in the REST API
 	same(t, "in Tokenize", &tokenized, &bare)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -204,10 +205,7 @@ func TestJSONIsExact(t *testing.T) {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		want := strings.ReplaceAll(data, `\u2028`, "\u2028")
 		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, want)
-		out, err := v.Owner.Detokenize(t.Context(), vault.JSON(`["{{ `+tok.ID+` }}"]`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(v.Owner.Detokenize(t.Context(), vault.JSON(`["{{ `+tok.ID+` }}"]`)))(t)
 		wantData(t, "detokenized data", out, "["+want+"]")
 	}
 }
@@ -250,10 +248,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	v, store := spied(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 	use := func() string {
-		out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))(t)
 		return string(out)
 	}
 	v.Clock.Advance(time.Hour - time.Microsecond)
@@ -266,10 +261,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	const without = `{"number":"4242424242424242"}`
 	wantData(t, "data after an hour", get(t, v.Owner.Client, tok.ID).Data, without)
 	same(t, "data in use after an hour", use(), without)
-	page, err := v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	wantData(t, "data in a list after an hour", page.Data[0].Data, without)
 	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
 		t.Fatal("the cvc was deleted before the sweep, so the test proves nothing")
@@ -333,9 +325,7 @@ func TestPatchAndCVC(t *testing.T) {
 			}
 			v.Clock.Advance(tt.at - tt.after)
 			var data vault.CardData
-			if err := get(t, v.Owner.Client, tok.ID).Data.Decode(&data); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, get(t, v.Owner.Client, tok.ID).Data.Decode(&data))
 			same(t, "cvc", data.CVC, tt.want)
 		})
 	}
@@ -503,9 +493,7 @@ func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 			create(t, v.Private, short)
 			wantError(t, "while it lives", again(t, v.Private), vault.ErrConflict)
 			v.Clock.Advance(time.Hour)
-			if err := again(t, v.Private); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, again(t, v.Private))
 			wantData(t, "data", get(t, v.Owner.Client, "same").Data, `"new"`)
 			same(t, "log", operations(t, v, "same"), []string{"create", "expire", "create", "read"})
 		})

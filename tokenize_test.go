@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -58,9 +59,7 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 				return nil
 			}
 			var value any
-			if err := get(t, v.Owner.Client, id).Data.Decode(&value); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, get(t, v.Owner.Client, id).Data.Decode(&value))
 			return value
 		}
 	}
@@ -70,12 +69,8 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 		`{"type":"card"}`, `{"data":"x"}`, `{"types":"card","data":"x"}`, `{"":"empty key"}`,
 	} {
 		var in, out any
-		if err := vault.JSON(doc).Decode(&in); err != nil {
-			t.Fatal(err)
-		}
-		if err := tokenize(t, v.Private, doc).Decode(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, vault.JSON(doc).Decode(&in))
+		must.Do(t, tokenize(t, v.Private, doc).Decode(&out))
 		same(t, doc, walk(in, out), in)
 	}
 	if got := string(tokenize(t, v.Private, `{"z":null,"a":null,"m":[null]}`)); got != `{"z":null,"a":null,"m":[null]}` {
@@ -86,12 +81,9 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 func TestTokenizeGoValues(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	out, err := v.Private.Tokenize(t.Context(), map[string]any{"name": "Jane"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(v.Private.Tokenize(t.Context(), map[string]any{"name": "Jane"}))(t)
 	wantData(t, "data", get(t, v.Owner.Client, field(t, out, "name")).Data, `"Jane"`)
-	_, err = v.Private.Tokenize(t.Context(), nil)
+	_, err := v.Private.Tokenize(t.Context(), nil)
 	wantError(t, "nothing", err, vault.ErrInvalid)
 }
 
@@ -105,9 +97,7 @@ func TestTokenizeRequests(t *testing.T) {
 		Person map[string]any
 		Plain  string
 	}
-	if err := out.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Decode(&got))
 	delete(got.Person, "fingerprint")
 	same(t, "token object", got.Person, map[string]any{
 		"id": "jane", "tenant_id": v.Acme.ID.String(), "type": "token", "data": "XXXXXDoe", "containers": []any{"/pii/"}, "metadata": map[string]any{"k": "v"},
@@ -126,9 +116,7 @@ func TestTokenizeCards(t *testing.T) {
 	const request = `{"type":"card","data":{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"987"}}`
 	masked := map[string]any{"number": "XXXXXXXXXXXX4242", "expiration_month": 7.0, "expiration_year": 2031.0}
 	var single map[string]any
-	if err := tokenize(t, v.Private, request).Decode(&single); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokenize(t, v.Private, request).Decode(&single))
 	same[any](t, "mask of a single request", single["mask"], masked)
 	if _, there := single["data"]; there {
 		t.Error("a single card request has data")
@@ -145,14 +133,10 @@ func TestTokenizeCards(t *testing.T) {
 	}
 	wantData(t, "data", get(t, v.Owner.Client, single["id"].(string)).Data, `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"987"}`)
 	var bank map[string]any
-	if err := tokenize(t, v.Private, `{"type":"bank","data":{"routing_number":"110000000","account_number":"123456789"}}`).Decode(&bank); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokenize(t, v.Private, `{"type":"bank","data":{"routing_number":"110000000","account_number":"123456789"}}`).Decode(&bank))
 	same[any](t, "data of a single bank request", bank["data"], map[string]any{"routing_number": "110000000", "account_number": "XXXXX6789"})
 	var object map[string]any
-	if err := tokenize(t, v.Private, `{"type":"token","data":{"a":"s3cr3t"}}`).Decode(&object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokenize(t, v.Private, `{"type":"token","data":{"a":"s3cr3t"}}`).Decode(&object))
 	if _, there := object["data"]; there {
 		t.Error("data without a mask is shown")
 	}
@@ -218,9 +202,7 @@ func TestTokenizeOrder(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	var want []string
-	if err := tokenize(t, v.Private, `["1","2","3","4","5","6","7","8"]`).Decode(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokenize(t, v.Private, `["1","2","3","4","5","6","7","8"]`).Decode(&want))
 	found, _ := list(t, v.Private, vault.ListTokensParams{})
 	for i := range want {
 		if found[len(found)-1-i] != want[i] {
@@ -235,9 +217,7 @@ func TestTokenizeManyValues(t *testing.T) {
 	v := vaulttest.New(t)
 	out := tokenize(t, v.Private, `[`+strings.Repeat(`"x",`, 999)+`"x"]`)
 	var all []string
-	if err := out.Decode(&all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Decode(&all))
 	distinct := map[string]bool{}
 	for _, id := range all {
 		distinct[id] = true
@@ -245,10 +225,7 @@ func TestTokenizeManyValues(t *testing.T) {
 	same(t, "distinct ids", len(distinct), 1000)
 	_, total := list(t, v.Private, vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}})
 	same(t, "tokens", total, 1000)
-	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Size: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Size: 1}}))(t)
 	same(t, "log entries", page.Pagination.TotalItems, 1001) // with the read of the listed token
 }
 
@@ -300,10 +277,7 @@ func TestDetokenize(t *testing.T) {
 			t.Errorf("%s gives %s, want %s", doc, got, want)
 		}
 	}
-	out, err := v.Private.Detokenize(t.Context(), map[string]string{"pan": "{{ text }}"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(v.Private.Detokenize(t.Context(), map[string]string{"pan": "{{ text }}"}))(t)
 	wantData(t, "a Go value", out, `{"pan":"s3cr3t"}`)
 }
 
@@ -666,9 +640,7 @@ func TestConcurrentUpdatesAreNotLost(t *testing.T) {
 	}
 	wg.Wait()
 	var got map[string]int
-	if err := get(t, v.Owner.Client, tok.ID).Data.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, get(t, v.Owner.Client, tok.ID).Data.Decode(&got))
 	for i := range 20 {
 		if n, ok := got[fmt.Sprintf("k%02d", i)]; !ok || n != i {
 			fmt.Fprintf(&want, " k%02d", i)
@@ -687,9 +659,7 @@ func TestDeleteToken(t *testing.T) {
 	wantError(t, "without the permission", holding(t, v, "token:read").DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
 	only := private(t, v, rule(1, "/pci/", vault.TransformReveal, everything...))
 	wantError(t, "without a rule", only.DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
-	if err := v.Private.DeleteToken(t.Context(), tok.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Private.DeleteToken(t.Context(), tok.ID))
 	wantError(t, "again", v.Private.DeleteToken(t.Context(), tok.ID), vault.ErrNotFound)
 	_, err := v.Private.GetToken(t.Context(), tok.ID)
 	wantError(t, "get", err, vault.ErrNotFound)

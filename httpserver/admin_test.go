@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -33,9 +34,7 @@ func TestListLogsFilters(t *testing.T) {
 				EntityID string `json:"entity_id"`
 			}
 		}
-		if err := json.Unmarshal([]byte(res.body), &page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(res.body), &page))
 		var ids []string
 		for _, e := range page.Data {
 			if e.EntityID == "early" || e.EntityID == "late" {
@@ -92,9 +91,7 @@ func TestListLogsEndsWithTheRetention(t *testing.T) {
 			}
 		}
 		res := w.do("GET", "/logs?size=1&entity_type=token"+query, w.ManagementKey, "").want(t, 200)
-		if err := json.Unmarshal([]byte(res.body), &page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(res.body), &page))
 		text := fmt.Sprint(page.Pagination.Total)
 		for _, e := range page.Data {
 			text += " " + e.EntityID
@@ -109,9 +106,7 @@ func TestListLogsEndsWithTheRetention(t *testing.T) {
 		{true, "1 late", "0", "0"},
 	} {
 		if step.sweep {
-			if _, err := v.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Sweep(t.Context()))(t)
 		}
 		got := []string{seen(""), seen("&entity_id=early"), seen("&end_date=2026-01-02")}
 		if diff := cmp.Diff([]string{step.all, step.early, step.until2Jan}, got); diff != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -35,9 +36,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
 
 	ctx, held := core.CallerOf(w.Private).Admit(t.Context(), nil)
-	if err := held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))))
 	held.Pause()
 	res := w.do("POST", "/tokens", w.PrivateKey, large)
 	res.wantError(t, 503)
@@ -79,14 +78,8 @@ func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 	t.Parallel()
 	w := smallVault(t)
 	open := false
-	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "open", DestinationURL: "https://example.com", RequireAuth: &open})
-	if err != nil {
-		t.Fatal(err)
-	}
-	caller, err := w.Vault.ProxyClient(t.Context(), x.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "open", DestinationURL: "https://example.com", RequireAuth: &open}))(t)
+	caller := must.Get(w.Vault.ProxyClient(t.Context(), x.Key))(t)
 	for name, c := range map[string]*vault.Client{"the caller": caller, "the tenant": w.Private} {
 		ctx, held := core.CallerOf(c).Admit(t.Context(), nil)
 		defer held.End()
@@ -187,10 +180,7 @@ func pageMatchesEncodingJSON(t *testing.T, letters int) {
 	for i := range 3 {
 		w.do("POST", "/tokens", w.PrivateKey, fmt.Sprintf(`{"type":"token","data":%q,"metadata":{"n":"<%d>"}}`, strings.Repeat("é&", letters), i)).want(t, 201)
 	}
-	page, err := w.Private.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(w.Private.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 2}}))(t)
 	want, err := encode(page)
 	if err != nil || len(want) < 4*letters {
 		t.Fatalf("%d bytes: %v", len(want), err)

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/core"
-
 	"github.com/google/uuid"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -68,10 +68,7 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, res.body, c.status)
 		}
 	}
-	page, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"}))(t)
 	janes := 0
 	for _, e := range page.Data {
 		if e.ActorName == "jane" && e.ActorType == vault.ActorUser && e.ActorID == uuid.NewSHA1(v.Acme.ID, []byte("jane")) {
@@ -140,10 +137,7 @@ func (s *countingStore) Lookup(ctx context.Context, key storage.Key) (storage.Re
 // A request resolves its key once, whatever it does.
 func TestOneLookupPerRequest(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	counting := &countingStore{Storage: store}
 	w := worldOf(t, vaulttest.OpenStorage(t, counting, nil), nil)
 	for name, c := range map[string]struct{ method, path, body string }{
@@ -152,11 +146,8 @@ func TestOneLookupPerRequest(t *testing.T) {
 		"list":     {http.MethodGet, "/tokens", ""},
 		"search":   {http.MethodPost, "/tokens/search", `{"query":"type:token"}`},
 	} {
-		app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
-			Name: name, Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
+			Name: name, Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate)}))(t)
 		counting.lookups.Store(0)
 		began := time.Now()
 		answer := w.do(c.method, c.path, app.Key, c.body, "SVC-IDEMPOTENCY-KEY", name)

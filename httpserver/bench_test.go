@@ -20,6 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the driver for the bare handler
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -98,10 +99,7 @@ func aCreate(v *vaulttest.Vault) sent {
 // aRead reads a card token in plaintext.
 func aRead(tb testing.TB) func(*vaulttest.Vault) sent {
 	return func(v *vaulttest.Vault) sent {
-		tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(`{"number":"4242424242424242"}`)})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		tok := must.Get(v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(`{"number":"4242424242424242"}`)}))(tb)
 		return sent{"GET", "/tokens/" + tok.ID, v.PrivateKey, "", http.StatusOK}
 	}
 }
@@ -178,10 +176,7 @@ func BenchmarkLoopbackCreate(b *testing.B) {
 func BenchmarkLoopbackRead(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "vault.db")
 	v := vaulttest.Open(b, file, nil)
-	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}))(b)
 	srv := httptest.NewServer(Handler(v.Vault, nil))
 	b.Cleanup(srv.Close)
 	bare := httptest.NewServer(bareHandler(b, file, v.Acme.ID))
@@ -194,19 +189,13 @@ func BenchmarkLoopbackRead(b *testing.B) {
 // bareHandler responds with a token's row as it is stored.
 func bareHandler(b *testing.B, file string, tenant [16]byte) http.Handler {
 	b.Helper()
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=query_only(1)&_pragma=mmap_size(268435456)")
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=query_only(1)&_pragma=mmap_size(268435456)"))(b)
 	b.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(4)
-	stmt, err := db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
+	stmt := must.Get(db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
 		cvc, cvc_expires_at, expires_at, created_by, created_at, modified_by, modified_at, rev
-		FROM vault_tokens WHERE tenant_id = ? AND id = ?`)
-	if err != nil {
-		b.Fatal(err)
-	}
+		FROM vault_tokens WHERE tenant_id = ? AND id = ?`))(b)
 	b.Cleanup(func() { stmt.Close() })
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /tokens/{id}", func(w http.ResponseWriter, r *http.Request) {

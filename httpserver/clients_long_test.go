@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -52,9 +53,7 @@ func install(t *testing.T, packages ...string) string {
 		t.Skip("there is no npm on this machine, so JavaScript clients cannot be tested")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600))
 	run(t, dir, nil, "npm", append([]string{"install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock", "--prefer-offline"}, packages...)...)
 	return dir
 }
@@ -62,13 +61,8 @@ func install(t *testing.T, packages ...string) string {
 // copyInto copies a file of testdata into a directory.
 func copyInto(t *testing.T, dir, name string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "clients", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(name, ".txt")), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "clients", name)))(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, strings.TrimSuffix(name, ".txt")), text, 0o600))
 }
 
 // liveServer starts a server with the header prefix that a client uses. It
@@ -115,9 +109,7 @@ func TestVendorSDKs(t *testing.T) {
 func TestTypeScriptFromOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := install(t, openAPITypes, typescript)
-	if err := os.WriteFile(filepath.Join(dir, "openapi.json"), openAPIDocument, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "openapi.json"), openAPIDocument, 0o600))
 	quiet := []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}
 	run(t, dir, quiet, "npx", "--no-install", "openapi-typescript", "openapi.json", "-o", "api.d.ts")
 	copyInto(t, dir, "use.ts.txt")
@@ -130,13 +122,9 @@ func TestGoClientFromOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := map[string]string{"openapi.json": string(openAPIDocument), "go.mod": "module example.com/generated\n\ngo " + strings.TrimPrefix(strings.SplitN(runtime.Version(), " ", 2)[0], "go") + "\n"}
-	if err := os.Mkdir(filepath.Join(dir, "vaultapi"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "vaultapi"), 0o700))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	copyInto(t, dir, "main.go.txt")
 	alone := []string{"GOWORK=off", "GOFLAGS=-mod=mod"}

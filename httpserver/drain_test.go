@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -26,10 +27,7 @@ type drained struct {
 func newDrained(t *testing.T, drain *Drain, middleware func(http.Handler) http.Handler) *drained {
 	t.Helper()
 	s := &drained{Vault: vaulttest.New(t), drain: drain, ended: make(chan error, 1)}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := &http.Server{Handler: middleware(Handler(s.Vault.Vault, &Options{Drain: drain})), ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.Serve(listener) }()
 	t.Cleanup(func() { _ = srv.Close() })
@@ -48,10 +46,7 @@ func plain(h http.Handler) http.Handler { return h }
 // connection.
 func (s *drained) create(t *testing.T, c *http.Client, body io.Reader) (status int, closes bool) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/tokens", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/tokens", body))(t)
 	req.Header.Set("SVC-API-KEY", s.PrivateKey)
 	res, err := c.Do(req)
 	if err != nil {
@@ -133,9 +128,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	if _, err := io.WriteString(to, oneToken); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(to, oneToken))(t)
 	_ = to.Close()
 	if status := <-answered; status != 201 {
 		t.Errorf("the request in progress: %d", status)

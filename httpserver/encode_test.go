@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // wholeToken returns a token with every field set, and text in all string
@@ -80,13 +81,8 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 	var want bytes.Buffer
 	enc := json.NewEncoder(&want)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(tok); err != nil {
-		t.Fatal(err)
-	}
-	got, err := encode(tok)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, enc.Encode(tok))
+	got := must.Get(encode(tok))(t)
 	if tok.ID == "plain text" && tok.Enrichments == nil && (len(got) > tokenSize(tok) || len(got) < tokenSize(tok)-50) {
 		t.Errorf("%d bytes, more than the estimate of %d", len(got), tokenSize(tok))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -35,14 +36,8 @@ func getEvidence(t *testing.T, v *vaulttest.Vault, path string) *httptest.Respon
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}})
-	key, err := v.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(v.EvidenceKey())(t)
+	page := must.Get(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 	id := page.Data[0].ID.String()
 	for _, tc := range []struct {
 		path, kind string
@@ -120,9 +115,7 @@ func TestReadinessAfterARestore(t *testing.T) {
 	if w := getEvidence(t, before, "/readyz"); w.Body.String() != `{"status":"ok"}` {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if _, err := before.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(before.Checkpoint(t.Context()))(t)
 	if err := before.Close(); err != nil { // the anchor has the note
 		t.Fatal(err)
 	}
@@ -134,9 +127,7 @@ func TestReadinessAfterARestore(t *testing.T) {
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"evidence":"the database `) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if err := after.AcceptRestore(t.Context(), "disk failure"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, after.AcceptRestore(t.Context(), "disk failure"))
 	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok","evidence":"a restore may lack erasures, deletions and regenerated keys; apply them again"}` {
 		t.Errorf("accepted: %d %s", w.Code, w.Body)
 	}
@@ -146,10 +137,7 @@ func TestReadinessAfterARestore(t *testing.T) {
 			t.Errorf("before the erasures were applied again: %d %s", w.Code, w.Body)
 		}
 		log := getEvidence(t, after, "/logs/evidence").Body
-		_, err := after.EraseAgain(t.Context(), vault.EraseAgainParams{Files: []io.ReadSeeker{bytes.NewReader(log.Bytes())}, DryRun: dry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(after.EraseAgain(t.Context(), vault.EraseAgainParams{Files: []io.ReadSeeker{bytes.NewReader(log.Bytes())}, DryRun: dry}))(t)
 	}
 	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok"}` {
 		t.Errorf("erased again: %d %s", w.Code, w.Body)
@@ -192,14 +180,8 @@ func TestReadinessReportsASkewedClock(t *testing.T) {
 		time.Hour:        `{"status":"ok","clock":"the clock of this node is 1h0m0s ahead of the database's, so it deletes nothing that has expired"}`,
 		-time.Hour:       `{"status":"ok","clock":"the clock of this node is 1h0m0s behind the database's, so it deletes nothing that has expired"}`,
 	} {
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := vault.Open(t.Context(), skewed{store, ahead}, vault.NewKey(), &vault.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+		v := must.Get(vault.Open(t.Context(), skewed{store, ahead}, vault.NewKey(), &vault.Config{Logger: slog.New(slog.DiscardHandler)}))(t)
 		defer v.Close()
 		w := httptest.NewRecorder()
 		httpserver.Handler(v, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))

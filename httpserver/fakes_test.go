@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -17,10 +18,7 @@ var errBroken = errors.New("disk on fire")
 // breakableWorld returns a world on a storage that can be made to fail.
 func breakableWorld(t testing.TB) (*world, *breakable) {
 	t.Helper()
-	store, err := sqlite.Open(context.Background(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(context.Background(), ":memory:"))(t)
 	b := &breakable{Storage: store, leave: make(chan struct{})}
 	return worldOf(t, vaulttest.OpenStorage(t, b, nil), nil), b
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const idempotencyKey = "SVC-IDEMPOTENCY-KEY"
@@ -57,10 +58,7 @@ func TestIdempotencyReplaysByteForByte(t *testing.T) {
 // totalLogs counts the entries in the audit log.
 func (w *world) totalLogs() int {
 	w.t.Helper()
-	page, err := w.Owner.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: 1}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	page := must.Get(w.Owner.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: 1}}))(w.t)
 	return page.Pagination.TotalItems
 }
 

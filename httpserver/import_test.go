@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestImportLines(t *testing.T) {
@@ -101,9 +102,7 @@ type lines struct {
 func (l *lines) send(t testing.TB, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
-		if _, err := fmt.Fprintf(l.to, `{"id":"row-%d","type":"token","data":"x"}`+"\n", i); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Fprintf(l.to, `{"id":"row-%d","type":"token","data":"x"}`+"\n", i))(t)
 	}
 }
 

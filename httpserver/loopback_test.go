@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -41,10 +42,7 @@ func BenchmarkLoopback(b *testing.B) {
 		{"PostgreSQL", func(b *testing.B) (vault.Storage, error) { return postgres.Open(b.Context(), pgtest.URL(b)) }},
 	} {
 		b.Run(backend.name, func(b *testing.B) {
-			store, err := backend.open(b)
-			if err != nil {
-				b.Fatal(err)
-			}
+			store := must.Get(backend.open(b))(b)
 			v := vaulttest.OpenStorage(b, store, nil)
 			for _, n := range []int{1, 8, 32} {
 				b.Run(fmt.Sprintf("read/%d", n), func(b *testing.B) { loopbackRead(b, v, n) })
@@ -55,10 +53,7 @@ func BenchmarkLoopback(b *testing.B) {
 }
 
 func loopbackRead(b *testing.B, v *vaulttest.Vault, n int) {
-	tok, err := v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}))(b)
 	overLoopback(b, v, n, sent{"GET", "/tokens/" + tok.ID, v.PrivateKey, "", http.StatusOK}, func() error {
 		_, err := v.Private.GetToken(context.Background(), tok.ID)
 		return err
@@ -126,10 +121,7 @@ func leanCaller(b testing.TB, addr string, s sent) func() error {
 	status := fmt.Appendf(nil, "HTTP/1.1 %d ", s.want)
 	free := make(chan *bufio.ReadWriter, callers)
 	for range callers {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			b.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", addr))(b)
 		b.Cleanup(func() { conn.Close() })
 		free <- bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -187,10 +188,7 @@ func TestMalformedRequestsGetA4xxAndChangeNothing(t *testing.T) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		store, err := postgres.Open(t.Context(), pgtest.URL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.Open(t.Context(), pgtest.URL(t)))(t)
 		worldOf(t, vaulttest.OpenStorage(t, store, nil), nil).sendMalformed(t)
 	})
 }
@@ -255,9 +253,7 @@ func (w *world) state() string {
 	for number := 1; ; number++ {
 		res := w.do("GET", fmt.Sprintf("/logs?size=100&page=%d", number), w.ManagementKey, "").want(w.t, 200)
 		page.Data = nil
-		if err := json.Unmarshal([]byte(res.body), &page); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, json.Unmarshal([]byte(res.body), &page))
 		if len(page.Data) == 0 {
 			return fmt.Sprintf("%d changes", changes)
 		}

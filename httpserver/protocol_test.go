@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -156,10 +157,7 @@ func TestWrongMethodIs405WithAllow(t *testing.T) {
 func TestRequestWithoutServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "/sessions", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", "/sessions", nil))(t)
 	req.Header.Set("SVC-API-KEY", w.PublicKey)
 	w.send(req).want(t, 201)
 }
@@ -169,15 +167,9 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	w := newWorld(t, nil)
 	srv := httptest.NewServer(w.h)
 	defer srv.Close()
-	req, err := http.NewRequestWithContext(context.Background(), "HEAD", srv.URL+"/tokens", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(context.Background(), "HEAD", srv.URL+"/tokens", nil))(t)
 	req.Header.Set("SVC-API-KEY", w.PrivateKey)
-	res, err := srv.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(srv.Client().Do(req))(t)
 	res.Body.Close()
 	if res.StatusCode != 200 || res.ContentLength <= 0 {
 		t.Errorf("status %d, length %d", res.StatusCode, res.ContentLength)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"runtime"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestProxyStreamsResponsesInConstantMemory sends 1 GiB.
@@ -17,10 +19,7 @@ func TestProxyStreamsResponsesInConstantMemory(t *testing.T) {
 		_, _ = io.CopyBuffer(struct{ io.Writer }{rw}, &body, make([]byte, 1<<20))
 	})
 	x := w.proxy(nil)
-	res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key)))(t)
 	defer res.Body.Close()
 	peak, n, piece := uint64(0), int64(0), make([]byte, 1<<20)
 	var m runtime.MemStats

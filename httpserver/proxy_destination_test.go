@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestProxyForwardsUnusualResponses(t *testing.T) {
@@ -70,10 +71,7 @@ func TestProxyForwardsUnusualResponses(t *testing.T) {
 // each, after it has read the head of a request. It returns its URL.
 func rawDestination(t testing.TB, certificates []tls.Certificate, answer func(net.Conn)) string {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates}))(t)
 	var all sync.WaitGroup
 	ended, end := context.WithCancel(context.Background())
 	all.Go(func() {
@@ -286,10 +284,7 @@ func TestProxyStreamsResponses(t *testing.T) {
 			<-read
 		}
 	})
-	res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", w.proxy(nil).Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", w.proxy(nil).Key)))(t)
 	defer res.Body.Close()
 	for range 2 {
 		if _, err := io.ReadFull(res.Body, make([]byte, size)); err != nil {
@@ -338,15 +333,10 @@ func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 	in, out := io.Pipe()
 	r := w.request("POST", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", echo.URL, "Content-Type", "application/octet-stream")
 	r.Body, r.ContentLength = in, -1
-	res, err := w.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(w.http.Do(r))(t)
 	defer res.Body.Close()
 	for _, word := range []string{"ping", "pong"} {
-		if _, err := io.WriteString(out, word); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(out, word))(t)
 		back := make([]byte, len(word))
 		if _, err := io.ReadFull(res.Body, back); err != nil || string(back) != word {
 			t.Fatalf("%q, %v", back, err)
@@ -367,10 +357,7 @@ func TestProxyOverHTTP2(t *testing.T) {
 	for typ, want := range map[string]string{"text/plain": "secret", "image/png": "{{tok}}"} {
 		r := w.request("POST", "/", "{{tok}}", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key, "Content-Type", typ)
 		r.URL.Scheme, r.URL.Host, r.URL.Path = "https", front.Listener.Addr().String(), "/proxy/x/"
-		res, err := front.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(front.Client().Do(r))(t)
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
 		if err != nil || res.ProtoMajor != 2 || string(body) != "hello" {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -59,31 +60,17 @@ func TestProxyUsesTheCurrentPolicy(t *testing.T) {
 	path := t.TempDir() + "/vault.db"
 	key := vault.NewKey()
 	reopen := func(cfg vault.Config) *vault.Vault {
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := vault.Open(t.Context(), store, key, &cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), path))(t)
+		v := must.Get(vault.Open(t.Context(), store, key, &cfg))(t)
 		return v
 	}
 	v := reopen(vault.Config{Egress: trusting(dest.Server)})
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := v.Tenant(tenant.ID).CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: dest.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+	x := must.Get(v.Tenant(tenant.ID).CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: dest.URL}))(t)
+	must.Do(t, v.Close())
 	v = reopen(vault.Config{})
 	defer v.Close()
-	_, err = v.Tenant(tenant.ID).InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key, Method: "GET"})
+	_, err := v.Tenant(tenant.ID).InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key, Method: "GET"})
 	if describe(err).Status != http.StatusBadGateway || dest.count() != 0 {
 		t.Errorf("%v", err)
 	}
@@ -119,14 +106,9 @@ func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.dest.count()
-			conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", w.front.Listener.Addr().String()))(t)
 			defer conn.Close()
-			if _, err := io.WriteString(conn, tc.request); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(conn, tc.request))(t)
 			_, _ = io.ReadAll(conn) // whatever the response is
 			var got []string
 			w.dest.mu.Lock()
@@ -153,10 +135,7 @@ func TestSlowProxyCallerIsNotTheDestinationsFault(t *testing.T) {
 	w := newProxyWorld(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
 	x := w.proxy(nil)
 	for _, typ := range []string{"text/plain", "image/png"} {
-		conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", w.front.Listener.Addr().String()))(t)
 		defer conn.Close()
 		head := "POST /proxy HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: " + w.PrivateKey + "\r\nSVC-PROXY-KEY: " + x.Key + "\r\nContent-Type: " + typ + "\r\nContent-Length: 10\r\n\r\nabc"
 		roundTrip(t, conn, head).wantProxyError(t, 408)
@@ -225,10 +204,7 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 		asked.Add(1)
 		return each(r, c, cost)
 	}}, nil)
-	app, err := w.Private.OwnApplication(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(w.Private.OwnApplication(t.Context()))(t)
 	both := func(p *vault.ProxyParams) {
 		anonymous(p)
 		p.ApplicationID = app.ID

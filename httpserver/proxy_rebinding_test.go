@@ -10,16 +10,14 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // movingName replaces the resolver of the system. It resolves every name to
 // one IPv4 address, which can change.
 func movingName(t *testing.T) *atomic.Pointer[netip.Addr] {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	var at atomic.Pointer[netip.Addr]
 	done := make(chan struct{})
 	go func() {
@@ -111,16 +109,10 @@ func TestNothingIsResolvedForAnotherHost(t *testing.T) {
 	policy := trusting(dest.Server)
 	policy.AllowPrivate = false
 	w := newProxyWorld(t, &vault.Config{Egress: policy}, nil, nil)
-	app, err := w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Till", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Till", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
 		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"pay.example:" + port}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
+	tok := must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text"}))(t)
 	call := func(url string) *response {
 		return w.call(w.request("POST", "/proxy", "{{ "+tok.ID+" }}", "SVC-API-KEY", app.Key, "SVC-PROXY-URL", url, "Content-Type", "text/plain"))
 	}

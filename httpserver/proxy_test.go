@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestProxyForwardsMethodPathQueryHeadersAndBody(t *testing.T) {
@@ -113,9 +114,7 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 	if body := send("/proxy").body; !strings.Contains(body, `"errors":{"SVC-PROXY-KEY":[`) {
 		t.Errorf("neither key nor URL: %s", body)
 	}
-	if err := w.Management.DeleteProxy(t.Context(), x.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Management.DeleteProxy(t.Context(), x.ID))
 	send("/proxy", "SVC-PROXY-KEY", x.Key).wantProxyError(t, 404)
 }
 
@@ -297,9 +296,7 @@ func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 	send(w.proxy(application(w.Public))).wantProxyError(t, 403)
 	send(w.proxy(anonymous)).wantProxyError(t, 403)
 	send(w.proxy(anonymous), "SVC-API-KEY", w.PrivateKey).wantDestination(t, 200, "")
-	if err := w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()))
 	send(able).wantProxyError(t, 403)
 }
 
@@ -310,10 +307,7 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 	x := w.proxy(nil)
 	w.invoke(x, "POST", "", "{{tok}} {{ tok }}", "Content-Type", "text/plain").wantDestination(t, 200, "")
 	entries := func(id string) []string {
-		page, err := w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: id}))(t)
 		var out []string
 		for _, e := range page.Data {
 			actor := ""

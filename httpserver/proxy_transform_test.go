@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -249,11 +250,8 @@ func TestTransformsCallProxies(t *testing.T) {
 		}
 	}
 	circle := w.transforms(`return {}`, "")
-	_, err := w.Management.PatchProxy(t.Context(), circle.ID, vault.JSON(fmt.Sprintf(
-		`{"request_transform":{"code":"module.exports = async (req) => ({headers: {}, body: await req.bt.proxy.get({proxyKey: '%s'})})"}}`, circle.Key)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Management.PatchProxy(t.Context(), circle.ID, vault.JSON(fmt.Sprintf(
+		`{"request_transform":{"code":"module.exports = async (req) => ({headers: {}, body: await req.bt.proxy.get({proxyKey: '%s'})})"}}`, circle.Key))))(t)
 	w.invoke(circle, "GET", "", "").wantProxyError(t, 500)
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -107,10 +108,7 @@ func (w *proxyWorld) proxy(change func(*vault.ProxyParams)) *vault.Proxy {
 	if change != nil {
 		change(&p)
 	}
-	x, err := w.Management.CreateProxy(w.t.Context(), p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	x := must.Get(w.Management.CreateProxy(w.t.Context(), p))(w.t)
 	return x
 }
 
@@ -120,18 +118,13 @@ func anonymous(p *vault.ProxyParams) { p.RequireAuth = new(bool) }
 // token stores a generic token under an id.
 func (w *proxyWorld) token(id string, data any) { //nolint:unparam // a test shows the id that its expressions name
 	w.t.Helper()
-	if _, err := w.Private.CreateToken(w.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.Private.CreateToken(w.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}))(w.t)
 }
 
 // request builds a request to the front. Headers come in pairs.
 func (w *proxyWorld) request(method, path, body string, header ...string) *http.Request {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.front.URL+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(w.t.Context(), method, w.front.URL+path, strings.NewReader(body)))(w.t)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
@@ -141,10 +134,7 @@ func (w *proxyWorld) request(method, path, body string, header ...string) *http.
 // call sends a request and reads the whole response.
 func (w *proxyWorld) call(r *http.Request) *response {
 	w.t.Helper()
-	res, err := w.http.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	res := must.Get(w.http.Do(r))(w.t)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // entities returns bodies that create one entity of each kind, by path.
@@ -36,10 +38,7 @@ func TestGetChangePutBack(t *testing.T) {
 		for _, method := range methods {
 			shown := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
 			shown["name"] = "changed by " + method
-			body, err := json.Marshal(shown)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Get(json.Marshal(shown))(t)
 			if status := w.do(method, path, w.ManagementKey, string(body)).StatusCode; status != 200 && status != 204 {
 				t.Errorf("%s with the body of GET, %s: status %d", method, name, status)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -27,15 +28,10 @@ func reactorWorld(t *testing.T) *world {
 // newReactor creates a reactor and returns the path that invokes it.
 func (w *world) newReactor(code string) string {
 	w.t.Helper()
-	body, err := json.Marshal(map[string]any{"name": "test", "code": code, "configuration": map[string]string{"KEY": "sk"}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"name": "test", "code": code, "configuration": map[string]string{"KEY": "sk"}}))(w.t)
 	res := w.do("POST", "/reactors", w.ManagementKey, string(body)).want(w.t, 201)
 	var r vault.Reactor
-	if err := json.Unmarshal([]byte(res.body), &r); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, json.Unmarshal([]byte(res.body), &r))
 	return "/reactors/" + r.ID.String() + "/react"
 }
 
@@ -48,17 +44,13 @@ func TestInvokeReactor(t *testing.T) {
 	})`)
 	created := w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201)
 	var tok vault.Token
-	if err := json.Unmarshal([]byte(created.body), &tok); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(created.body), &tok))
 	res := w.do("POST", path, w.PrivateKey, `{"args":{"card":"{{`+tok.ID+`}}"}}`).want(t, 200)
 	var out struct {
 		Raw    json.RawMessage
 		Tokens map[string]string
 	}
-	if err := json.Unmarshal([]byte(res.body), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(res.body), &out))
 	if string(out.Raw) != `{"last4":"4242","key":"sk","bt":null}` || out.Tokens["note"] == "" {
 		t.Errorf("response = %s", res.body)
 	}
@@ -145,11 +137,8 @@ func TestCustomResponsesOfCodeAreSandboxed(t *testing.T) {
 		}
 		wantSandboxed(t, w.serve(r))
 	}
-	reactor, err := uuid.Parse(strings.Split(path, "/")[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.Private.React(t.Context(), reactor, vault.ReactParams{})
+	reactor := must.Get(uuid.Parse(strings.Split(path, "/")[2]))(t)
+	_, err := w.Private.React(t.Context(), reactor, vault.ReactParams{})
 	own := httptest.NewRecorder() // a handler of the program
 	WriteError(own, err)
 	wantSandboxed(t, &response{Response: own.Result(), body: own.Body.String()})
@@ -187,9 +176,7 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	if res.body != "" {
 		t.Errorf("body = %q, want none", res.body)
 	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	callback := strings.SplitN(<-got, " ", 3)
 	if callback[0] != res.Header.Get("SVC-JOB-ID") || callback[1] != "trace-1" || callback[2] != `{"raw":2}` {
 		t.Errorf("callback %q", callback)
@@ -270,9 +257,7 @@ func TestCallbackGetsTheErrorOfASynchronousRun(t *testing.T) {
 		}
 		answer := w.do("POST", path, w.PrivateKey, `{}`).want(t, status)
 		w.do("POST", path, w.PrivateKey, `{"callback_url":"`+hook.URL+`"}`).want(t, 202)
-		if err := w.Work(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Work(t.Context()))
 		if diff := cmp.Diff(strings.TrimSpace(answer.body), <-got); diff != "" {
 			t.Errorf("%s: the callback differs from the response: %s", code, diff)
 		}

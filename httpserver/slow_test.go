@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -85,9 +86,7 @@ func TestBodiesHaveAMinimumRate(t *testing.T) {
 		"upload through a proxy":   {fmt.Sprintf(head, "/proxy", "SVC-PROXY-KEY", x.Key), "x"},
 	} {
 		conn := rawConn(t, srv)
-		if _, err := io.WriteString(conn, test.head); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, test.head))(t)
 		go drip(conn, test.text)
 		if res := readAnswer(t, conn); !strings.Contains(res.body, "did not arrive in time") {
 			t.Errorf("%s: %d %s", name, res.StatusCode, res.body)
@@ -199,14 +198,8 @@ func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	egress := trusting(dest.Server)
 	egress.MaxConnsPerTenant = 4
 	w := newProxyWorld(t, &vault.Config{Egress: egress, Runtime: fetching{dest.URL + "/wait"}}, nil, nil)
-	reactor, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, err := w.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
+	app := must.Get(w.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
 	open := func(code string) *vault.Proxy {
 		return w.proxy(func(p *vault.ProxyParams) {
 			p.DestinationURL, p.RequestTransform, p.ApplicationID = dest.URL, &vault.ProxyTransform{Code: code}, app.ID

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // listen puts the world behind a real TLS listener.
@@ -31,10 +32,7 @@ func rawConn(t testing.TB, srv *httptest.Server) *tls.Conn {
 	t.Helper()
 	conf := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	conf.NextProtos = []string{"http/1.1"}
-	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(tls.Dial("tcp", srv.Listener.Addr().String(), conf))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -60,9 +58,7 @@ func (d *deadlines) bodyIsLate(t testing.TB) {
 		t.Error("the body has no deadline")
 	}
 	d.late.Store(true)
-	if err := d.conn.Load().SetReadDeadline(time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.conn.Load().SetReadDeadline(time.Now()))
 }
 
 type deadlineWriter struct {
@@ -94,23 +90,15 @@ func head(key string, length int) string {
 // roundTrip writes bytes and reads a response.
 func roundTrip(t testing.TB, conn net.Conn, sent string) *response {
 	t.Helper()
-	if _, err := io.WriteString(conn, sent); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, sent))(t)
 	return readAnswer(t, conn)
 }
 
 func readAnswer(t testing.TB, conn net.Conn) *response {
 	t.Helper()
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(t)
 	return &response{res, string(body)}
 }
 
@@ -118,15 +106,9 @@ func TestOverTLSAndHTTP2(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	srv := w.listen()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL+"/tokens/", strings.NewReader(card))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", srv.URL+"/tokens/", strings.NewReader(card)))(t)
 	req.Header.Set("SVC-API-KEY", w.PublicKey)
-	res, err := srv.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(srv.Client().Do(req))(t)
 	defer res.Body.Close()
 	if res.StatusCode != 201 || res.ProtoMajor != 2 {
 		t.Errorf("status %d over %s", res.StatusCode, res.Proto)
@@ -155,9 +137,7 @@ func TestBodyTimeoutDoesNotEndARequest(t *testing.T) {
 	gate := make(chan struct{})
 	store.gate.Store(&gate)
 	working := rawConn(t, srv)
-	if _, err := io.WriteString(working, head(w.PrivateKey, len(card))+card); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(working, head(w.PrivateKey, len(card))+card))(t)
 	<-gate
 	if got := limits.read.Load(); got == nil || !got.IsZero() {
 		t.Errorf("the read deadline is %v while the request is handled", got)
@@ -175,12 +155,8 @@ func TestACutOffBodyChangesNothing(t *testing.T) {
 	before := w.state()
 	for _, sent := range []string{card[:40], card, ""} { // including a complete JSON object that is shorter than announced
 		conn := rawConn(t, srv)
-		if _, err := io.WriteString(conn, head(w.PrivateKey, len(card)+1)+sent); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, head(w.PrivateKey, len(card)+1)+sent))(t)
+		must.Do(t, conn.CloseWrite())
 		readAnswer(t, conn).wantError(t, 400)
 	}
 	if after := w.state(); after != before {
@@ -194,9 +170,7 @@ func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
 	srv := w.listen()
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 600, strings.Repeat(" ", 600))
 	conn := rawConn(t, srv)
-	if _, err := io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+w.PrivateKey+"\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk+chunk); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+w.PrivateKey+"\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk+chunk))(t)
 	if err := conn.CloseWrite(); err != nil { // so that the server does not wait for the rest
 		t.Fatal(err)
 	}
@@ -211,24 +185,14 @@ func TestUnreadLargeResponseIsAborted(t *testing.T) {
 	done := make(observed, 1)
 	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond, Observer: done})
 	for range 3 {
-		_, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: strings.Repeat("long ", 400_000)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: strings.Repeat("long ", 400_000)}))(t)
 	}
 	srv := httptest.NewServer(w.h)
 	defer srv.Close()
-	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", srv.Listener.Addr().String()))(t)
 	defer conn.Close()
-	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(conn, "GET /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: %s\r\n\r\n", w.PrivateKey); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	must.Get(fmt.Fprintf(conn, "GET /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: %s\r\n\r\n", w.PrivateKey))(t)
 	if r := <-done; r.Status != 200 || r.Bytes < 5<<20 { // the client reads nothing, and yet the request ends
 		t.Errorf("status %d, %d bytes", r.Status, r.Bytes)
 	}
@@ -247,14 +211,9 @@ func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 	defer srv.Close()
 	before := heap()
 	for range clients {
-		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", srv.Listener.Addr().String()))(t)
 		defer conn.Close()
-		if _, err := io.WriteString(conn, head(w.PrivateKey, 5<<20)+`{"type":"token","data":"`); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, head(w.PrivateKey, 5<<20)+`{"type":"token","data":"`))(t)
 	}
 	for range clients {
 		<-arrived

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // create creates a token and returns its id.
@@ -23,9 +24,7 @@ func (w *world) create(body string) string {
 func (r *response) idsOf(t testing.TB) []string {
 	t.Helper()
 	var page struct{ Data []struct{ ID string } }
-	if err := json.Unmarshal([]byte(r.body), &page); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(r.body), &page))
 	ids := []string{}
 	for _, item := range page.Data {
 		ids = append(ids, item.ID)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultlog"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -243,10 +244,7 @@ func TestValuesAreSafeForConcurrentUse(t *testing.T) {
 func TestVaultKeysAreMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	session, err := v.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Get(v.Public.CreateSession(t.Context()))(t)
 	for _, k := range []string{v.PublicKey, v.PrivateKey, v.ManagementKey, session.SessionKey} {
 		if got := logged(nil, "with "+k+"!"); strings.Contains(got, k[12:]) || !strings.Contains(got, k[:8]) {
 			t.Errorf("a key is shown as %s", got)
@@ -263,9 +261,7 @@ func TestHandlerRules(t *testing.T) {
 		return vaultlog.Handler(slog.NewJSONHandler(&out, nil), nil)
 	}, func(t *testing.T) map[string]any {
 		var m map[string]any
-		if err := json.Unmarshal(out.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(out.Bytes(), &m))
 		return m
 	})
 	h := vaultlog.Handler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}), nil)

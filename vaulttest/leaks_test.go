@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -109,22 +110,16 @@ func TestNoLeaksFindsEveryForm(t *testing.T) {
 func TestNoLeaksSearchesEverywhere(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	if _, err := v.DB.Exec(`CREATE TABLE orders (id integer, note text)`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.DB.Exec(`CREATE TABLE orders (id integer, note text)`))(t)
 	dir := t.TempDir()
 	got := leaked(t, v, func(c vaulttest.Canary) {
 		fmt.Fprintln(c.Writer("the output"), "card", c.Card)
 		c.Logger().Debug("m", "ssn", c.SSN, "err", errors.New(c.Card))
 		c.Value("the trace", struct{ inner string }{c.Card})
 		c.Value("the message", json.RawMessage(`"`+c.Card+`"`))
-		if err := os.WriteFile(filepath.Join(dir, "dump.txt"), []byte(c.Card), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "dump.txt"), []byte(c.Card), 0o600))
 		c.Files(dir)
-		if _, err := v.DB.Exec(`INSERT INTO orders VALUES (1, $1)`, "for "+c.Card); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.DB.Exec(`INSERT INTO orders VALUES (1, $1)`, "for "+c.Card))(t)
 		rec := httptest.NewRecorder()
 		rec.Header().Set("X-Debug", c.Secret)
 		http.Error(rec, "no "+c.Card, http.StatusBadRequest)
@@ -153,14 +148,9 @@ func TestNoLeaksNeedsADatabase(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	v.DB = nil
-	empty, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "empty.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := must.Get(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "empty.db")))(t)
 	defer empty.Close()
-	if _, err := empty.Exec("CREATE TABLE orders (note text)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(empty.Exec("CREATE TABLE orders (note text)"))(t)
 	for name, run := range map[string]func(vaulttest.Canary){
 		"no database":     func(vaulttest.Canary) {},
 		"without rows":    func(c vaulttest.Canary) { c.DB(empty) },
@@ -176,9 +166,7 @@ func TestNoLeaksNeedsADatabase(t *testing.T) {
 	if got := leaked(t, v, func(c vaulttest.Canary) { c.NoDatabase() }); got != "" {
 		t.Errorf("declined: %q", got)
 	}
-	if _, err := empty.Exec("INSERT INTO orders VALUES ('a book')"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(empty.Exec("INSERT INTO orders VALUES ('a book')"))(t)
 	if got := leaked(t, v, func(c vaulttest.Canary) { c.DB(empty) }); got != "" {
 		t.Errorf("with a row: %q", got)
 	}
@@ -188,14 +176,9 @@ func TestNoLeaksNeedsADatabase(t *testing.T) {
 func TestNoLeaksSearchesPostgres(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Postgres(t, pgtest.Server(t))
-	pool, err := pgxpool.New(t.Context(), v.SchemaURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(pgxpool.New(t.Context(), v.SchemaURL))(t)
 	defer pool.Close()
-	if _, err := v.DB.Exec(`CREATE TABLE "Or""ders" (number numeric, note text, "raw text" bytea, doc jsonb, list text[])`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.DB.Exec(`CREATE TABLE "Or""ders" (number numeric, note text, "raw text" bytea, doc jsonb, list text[])`))(t)
 	withoutDB := *v
 	withoutDB.DB = nil
 	for name, w := range map[string]*vaulttest.Vault{"database/sql": v, "pgx": &withoutDB} {
@@ -203,10 +186,7 @@ func TestNoLeaksSearchesPostgres(t *testing.T) {
 			if name == "pgx" {
 				c.DB(pool)
 			}
-			_, err := v.DB.Exec(`INSERT INTO "Or""ders" VALUES ($1, $2, $3, $4, $5)`, c.Card, c.SSN, []byte(c.Secret), `{"a": "`+c.Card+`"}`, "{"+c.SSN+"}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.DB.Exec(`INSERT INTO "Or""ders" VALUES ($1, $2, $3, $4, $5)`, c.Card, c.SSN, []byte(c.Secret), `{"a": "`+c.Card+`"}`, "{"+c.SSN+"}"))(t)
 		})
 		for _, want := range []string{
 			`card number is in the column number of the table "Or""ders"`, "security number is in the column note of", "secret is in the column raw text of",
@@ -223,9 +203,7 @@ func TestNoLeaksSearchesPostgres(t *testing.T) {
 func TestNoLeaksNamesEmptyPlaces(t *testing.T) {
 	t.Parallel()
 	f, dir := &failures{TB: t}, t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "empty.log"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "empty.log"), nil, 0o600))
 	vaulttest.NoLeaks(f, vaulttest.New(t), func(c vaulttest.Canary) {
 		c.Writer("the output")
 		c.Text("the message", "")

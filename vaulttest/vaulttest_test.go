@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -26,10 +27,7 @@ func TestNewIsReadyForUse(t *testing.T) {
 		}
 	}
 	expires := v.Clock.Now().Add(time.Hour)
-	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: expires})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: expires}))(t)
 	v.Clock.Advance(time.Hour)
 	if _, err := v.Private.GetToken(ctx, tok.ID); !errors.Is(err, vault.ErrNotFound) {
 		t.Errorf("after its expiry: %v, want ErrNotFound", err)
@@ -42,10 +40,7 @@ func TestOpenStorageTwice(t *testing.T) {
 	address := pgtest.URL(t)
 	var ids []string
 	for range 2 {
-		store, err := postgres.Open(t.Context(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.Open(t.Context(), address))(t)
 		v := vaulttest.OpenStorage(t, store, nil)
 		ids = append(ids, v.Acme.ID.String())
 	}
@@ -72,24 +67,15 @@ func (e *ending) end() {
 func TestPostgresHasItsOwnSchema(t *testing.T) {
 	t.Parallel()
 	server, test := pgtest.Server(t), &ending{TB: t}
-	db, err := sql.Open("postgres", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", server))(t)
 	defer func() { _ = db.Close() }()
 	var schemas []string
 	for range 2 {
 		v := vaulttest.Postgres(test, server)
-		address, err := url.Parse(v.SchemaURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := must.Get(url.Parse(v.SchemaURL))(t)
 		schemas = append(schemas, address.Query().Get("search_path"))
-		tx, err := v.DB.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = v.Owner.InTx(tx).CreateToken(t.Context(), vault.TokenParams{ID: "same-id", Type: vault.TypeGeneric, Data: "x"})
+		tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
+		_, err := v.Owner.InTx(tx).CreateToken(t.Context(), vault.TokenParams{ID: "same-id", Type: vault.TypeGeneric, Data: "x"})
 		if err := errors.Join(err, tx.Commit()); err != nil {
 			t.Error(err)
 		}
@@ -120,10 +106,7 @@ func Example() {
 	v := vaulttest.New(t)
 	defer v.Close()
 
-	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCardNumber, Data: "4242424242424242"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCardNumber, Data: "4242424242424242"}))(t)
 	fmt.Println(tok.Data)
 	// Output: "XXXXXXXXXXXX4242"
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const cardData = `{"number":"4242424242424242","expiration_month":12,"expiration_year":2039,"cvc":"7391"}`
@@ -54,16 +56,10 @@ func TestVaultAcceptsOnlyPagesOfTheShop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for origin, want := range map[string]string{w.page: w.page, "https://evil.example": ""} {
-		req, err := http.NewRequestWithContext(t.Context(), "OPTIONS", w.vault.url+"/tokens", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), "OPTIONS", w.vault.url+"/tokens", nil))(t)
 		req.Header.Set("Origin", origin)
 		req.Header.Set("Access-Control-Request-Method", "POST")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.DefaultClient.Do(req))(t)
 		res.Body.Close()
 		if got := res.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s: %q, want %q", origin, got, want)
@@ -128,14 +124,9 @@ func TestRunPrintsTheAddress(t *testing.T) {
 		done <- run(ctx, []string{"-shop", "127.0.0.1:0", "-vault", "127.0.0.1:0"}, io.MultiWriter(out, printed), io.Discard)
 	}()
 	var address string
-	if _, err := fmt.Fscanf(in, "The shop is at %s", &address); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscanf(in, "The shop is at %s", &address))(t)
 	go func() { _, _ = io.Copy(io.Discard, in) }()
-	res, err := http.Get(strings.TrimSuffix(address, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get(strings.TrimSuffix(address, ",")))(t)
 	defer res.Body.Close()
 	if policy := res.Header.Get("Content-Security-Policy"); res.StatusCode != 200 || !strings.Contains(policy, "script-src 'self';") {
 		t.Errorf("%d, policy %q", res.StatusCode, policy)

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "rewrite screenshot.png")
@@ -44,13 +45,9 @@ func TestScreenshot(t *testing.T) {
 		return
 	}
 	var file bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, picture); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, picture))
 	if file.Len() > 150<<10 {
 		t.Errorf("the picture has %d bytes", file.Len())
 	}
-	if err := os.WriteFile("screenshot.png", file.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("screenshot.png", file.Bytes(), 0o644))
 }

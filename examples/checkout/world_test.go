@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
@@ -134,21 +135,12 @@ func newWorld(t *testing.T) *world {
 // records what it reads.
 func (w *world) recordedClient(v *vault.Vault) *vaultclient.Client {
 	w.t.Helper()
-	tenants, err := v.ListTenants(w.t.Context(), vault.PageParams{Size: 1})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	tenants := must.Get(v.ListTenants(w.t.Context(), vault.PageParams{Size: 1}))(w.t)
 	c := v.Tenant(tenants.Data[0].ID)
-	apps, err := c.ListApplications(w.t.Context(), vault.ListApplicationsParams{Name: "Shop server"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	app, err := c.RegenerateKey(w.t.Context(), apps.Data[0].ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	apps := must.Get(c.ListApplications(w.t.Context(), vault.ListApplicationsParams{Name: "Shop server"}))(w.t)
+	app := must.Get(c.RegenerateKey(w.t.Context(), apps.Data[0].ID))(w.t)
 	w.privateKey = app.Key
-	client, err := vaultclient.New(w.vault.url, app.Key, &vaultclient.Options{Transport: &http.Transport{
+	client := must.Get(vaultclient.New(w.vault.url, app.Key, &vaultclient.Options{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err != nil {
@@ -156,20 +148,14 @@ func (w *world) recordedClient(v *vault.Vault) *vaultclient.Client {
 			}
 			return &recordedConn{conn, w.received}, nil
 		},
-	}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}}))(w.t)
 	return client
 }
 
 // orderPage creates an order and returns the address of its page.
 func (w *world) orderPage() string {
 	w.t.Helper()
-	res, err := http.Get(w.page)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	res := must.Get(http.Get(w.page))(w.t)
 	res.Body.Close()
 	return res.Request.URL.String()
 }
@@ -183,21 +169,12 @@ type answer struct {
 // send sends a request and returns the response.
 func (w *world) send(method, url, key, body string) *answer {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body)))(w.t)
 	req.Header.Set("SVC-API-KEY", key)
 	req.Header.Set("Origin", w.page)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(w.t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(w.t)
 	return &answer{res.StatusCode, text}
 }
 
@@ -205,9 +182,7 @@ func (w *world) send(method, url, key, body string) *answer {
 func (w *world) openSession(order string) (vault.Session, *answer) {
 	w.t.Helper()
 	var s vault.Session
-	if err := vault.JSON(w.send("POST", w.vault.url+"/sessions", w.vault.publicKey, "").body).Decode(&s); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, vault.JSON(w.send("POST", w.vault.url+"/sessions", w.vault.publicKey, "").body).Decode(&s))
 	return s, w.send("POST", order+"/session", "", fmt.Sprintf(`{"nonce":%q}`, s.Nonce))
 }
 
@@ -219,9 +194,7 @@ func (w *world) newToken(order, body string) string {
 		w.t.Fatalf("authorize: %d %s", res.status, res.body)
 	}
 	var token vault.Token
-	if err := vault.JSON(w.send("POST", w.vault.url+"/tokens", session.SessionKey, body).body).Decode(&token); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, vault.JSON(w.send("POST", w.vault.url+"/tokens", session.SessionKey, body).body).Decode(&token))
 	return token.ID
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestLargeBodiesDoNotFillTheMemory sends many bodies of 5 MiB at once, whose
@@ -50,14 +51,8 @@ func TestLargeBodiesDoNotFillTheMemory(t *testing.T) {
 // peak returns the peak memory of the process.
 func (p *process) peak() int64 {
 	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid)))(p.t)
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	kb := must.Get(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(p.t)
 	return kb << 10
 }

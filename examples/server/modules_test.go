@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestModules gives tenants' code the packages of a folder, and no others.
@@ -12,12 +14,8 @@ func TestModules(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "node_modules", "greeting", "index.js")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("module.exports = (name) => 'hello ' + name;"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must.Do(t, os.WriteFile(file, []byte("module.exports = (name) => 'hello ' + name;"), 0o600))
 	p := start(t, t.TempDir(), "-modules", folder)
 	c := p.credentials()
 	create := func(code string) (int, string) {

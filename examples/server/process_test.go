@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // binary is the program under test, built once.
@@ -75,13 +77,8 @@ func start(t *testing.T, folder string, args ...string) *process {
 	p := &process{Cmd: command(folder, "", append([]string{"-addr", "127.0.0.1:0", "-drain-delay", "0"}, args...)...), t: t, folder: folder,
 		stderr: &lockedBuffer{}, ended: make(chan error, 1)}
 	p.Stderr = p.stderr
-	stdout, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(p.StdoutPipe())(t)
+	must.Do(t, p.Start())
 	t.Cleanup(func() { _ = p.Process.Kill() })
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
@@ -103,9 +100,7 @@ func start(t *testing.T, folder string, args ...string) *process {
 // stop sends SIGTERM and expects the exit code 0.
 func (p *process) stop() {
 	p.t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.Process.Signal(syscall.SIGTERM))
 	if err := <-p.ended; err != nil {
 		p.t.Fatalf("after SIGTERM: %v\n%s", err, p.stderr)
 	}
@@ -164,20 +159,11 @@ func (p *process) sendLine(line string) string {
 			target = words[i]
 		}
 	}
-	req, err := http.NewRequestWithContext(p.t.Context(), method, target, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(p.t.Context(), method, target, strings.NewReader(body)))(p.t)
 	req.Header = header
-	res, err := client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	res := must.Get(client.Do(req))(p.t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(p.t)
 	return string(text) + end
 }
 
@@ -208,33 +194,19 @@ type credentials struct {
 // credentials reads the credentials file of the folder.
 func (p *process) credentials() *credentials {
 	p.t.Helper()
-	text, err := os.ReadFile(filepath.Join(p.folder, "vault-credentials.json"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(p.folder, "vault-credentials.json")))(p.t)
 	c := &credentials{}
-	if err := json.Unmarshal(text, c); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, json.Unmarshal(text, c))
 	return c
 }
 
 // call sends a request and returns status and body.
 func call(t *testing.T, method, url, key, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	req.Header.Set("SVC-API-KEY", key)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(t)
 	return res.StatusCode, string(text)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestProxyEndToEnd stores a card, creates a proxy, and calls it. The
@@ -37,23 +38,14 @@ func TestProxyEndToEnd(t *testing.T) {
 	create(t, c.BaseURL+"/proxies", c.ManagementKey, fmt.Sprintf(`{"name":"Gateway","destination_url":%q}`, destination.URL+"/v1?live=1"), &proxy)
 
 	body := fmt.Sprintf(`{"amount":5,"card":"{{ %s }}","last4":"{{ %s | json: '$.number' | last4 }}"}`, token.ID, token.ID)
-	req, err := http.NewRequestWithContext(t.Context(), "POST", c.BaseURL+"/proxy/charges?retry=0", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", c.BaseURL+"/proxy/charges?retry=0", strings.NewReader(body)))(t)
 	for name, value := range map[string]string{"SVC-API-KEY": c.PrivateKey, "SVC-PROXY-KEY": proxy.Key,
 		"Content-Type": "application/json", "Authorization": "Bearer sk_test"} {
 		req.Header.Set(name, value)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(io.ReadAll(res.Body))(t)
 	if res.StatusCode != http.StatusAccepted || res.Header.Get("SVC-PROXY-DESTINATION-STATUS") != "202" || string(answer) != `{"charge":"ch_1"}` {
 		t.Errorf("%d %v %s", res.StatusCode, res.Header, answer)
 	}
@@ -75,7 +67,5 @@ func create(t *testing.T, url, key, body string, dst any) {
 	if status != http.StatusCreated {
 		t.Fatalf("%s: %d %s", url, status, text)
 	}
-	if err := json.Unmarshal([]byte(text), dst); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), dst))
 }

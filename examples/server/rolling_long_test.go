@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -127,9 +128,7 @@ func TestRollingRestartLosesNoRequest(t *testing.T) {
 			for i := range 4 {
 				at := i % len(nodes)
 				addr := nodes[at].address()
-				if err := nodes[at].Process.Signal(syscall.SIGTERM); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, nodes[at].Process.Signal(syscall.SIGTERM))
 				if err := <-nodes[at].ended; err != nil {
 					t.Errorf("the server ended with %v", err)
 				}
@@ -176,10 +175,7 @@ func (p *process) address() string {
 // freeAddress returns an address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
@@ -65,10 +66,7 @@ func makeTokens(t *testing.T, p *process) {
 	for i := range values {
 		values[i] = fmt.Sprintf("value %d", i)
 	}
-	body, err := json.Marshal(values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(values))(t)
 	if status, text := call(t, "POST", c.BaseURL+"/tokenize", c.PrivateKey, string(body)); status != http.StatusOK {
 		t.Fatalf("tokenize: %d %s", status, text)
 	}
@@ -83,9 +81,7 @@ func startRotation(t *testing.T, name string, p *process, width int, args ...str
 		r.terminal = terminaltest.New(t, width)
 		cmd.Stderr = r.terminal.TTY
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	go func() { r.ended <- cmd.Wait() }()
 	return r

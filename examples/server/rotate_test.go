@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const noTenant = "7f1a6f56-7a0e-4b5a-9c62-2f6a2b1f0c11"
@@ -50,19 +51,14 @@ func TestRotateKeysCreatesNothing(t *testing.T) {
 				if file == "vault.key" {
 					content = key
 				}
-				if err := os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600))
 			}
 			out, err := command(folder, c.masterKey, "-db", c.db, "-rotate-keys", c.which).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), c.says) || strings.Contains(string(out), "Rotated") {
 				t.Errorf("%v\n%s", err, out)
 			}
 			var left []string
-			entries, err := os.ReadDir(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			entries := must.Get(os.ReadDir(folder))(t)
 			for _, entry := range entries {
 				left = append(left, entry.Name())
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -76,9 +77,7 @@ func TestPermissionsOfDemoApplications(t *testing.T) {
 	} {
 		_, body := call(t, "GET", c.BaseURL+"/applications/key", key, "")
 		var app vault.Application
-		if err := json.Unmarshal([]byte(body), &app); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(body), &app))
 		if got := strings.Trim(fmt.Sprint(app.Permissions), "[]"); want != "" && got != want {
 			t.Errorf("%s: %s", app.Type, got)
 		}
@@ -116,9 +115,7 @@ func TestRestartKeepsKeysAndTokens(t *testing.T) {
 	}
 	p.stop()
 
-	if err := os.Remove(filepath.Join(folder, "vault-credentials.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(folder, "vault-credentials.json")))
 	p = start(t, folder)
 	issued := p.credentials()
 	if issued.PrivateKey == before.PrivateKey || issued.TenantID != before.TenantID {
@@ -191,37 +188,23 @@ func TestSIGTERMLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir())
 	c := p.credentials()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(c.BaseURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(c.BaseURL, "http://")))(t)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+c.PublicKey+
-		"\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+c.PublicKey+
+		"\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"))(t)
 	answers := bufio.NewReader(conn)
 	if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatalf("%q %v", line, err)
 	}
-	if _, err := answers.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(answers.ReadString('\n'))(t)
+	must.Do(t, p.Process.Signal(syscall.SIGTERM))
 	p.waitUntilClosed(strings.TrimPrefix(c.BaseURL, "http://"))
 	chunk := "35\r\n" + genericToken + "\r\n0\r\n\r\n"
 	if len(genericToken) != 0x35 {
 		t.Fatalf("the chunk has %x bytes", len(genericToken))
 	}
-	if _, err := io.WriteString(conn, chunk); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(answers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, chunk))(t)
+	res := must.Get(http.ReadResponse(answers, nil))(t)
 	defer res.Body.Close()
 	if res.StatusCode != 201 {
 		t.Errorf("status %d", res.StatusCode)
@@ -236,9 +219,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), "-drain-delay", "1h")
 	c := p.credentials()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Process.Signal(syscall.SIGTERM))
 	for {
 		if status, _ := call(t, "GET", c.BaseURL+"/readyz", "", ""); status == http.StatusServiceUnavailable {
 			break
@@ -247,9 +228,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	if status, text := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != http.StatusCreated {
 		t.Errorf("during the delay: %d %s", status, text)
 	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Process.Signal(syscall.SIGTERM))
 	var exit *exec.ExitError
 	if err := <-p.ended; !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("after the second signal: %v", err)
@@ -325,9 +304,7 @@ func TestForeignFileIsNotChanged(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "precious.txt")
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("precious"), 0o600))
 	out, err := command(folder, "", "-addr", "127.0.0.1:0", "-credentials", file).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "does not hold credentials") {
 		t.Errorf("%v\n%s", err, out)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestDemoTenantIsFoundAfterRename loses the credentials in a
@@ -38,9 +40,7 @@ func TestDemoTenantIsFoundAfterRename(t *testing.T) {
 		t.Fatal(status, body)
 	}
 	p.stop()
-	if err := os.Remove(filepath.Join(folder, "vault-credentials.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(folder, "vault-credentials.json")))
 	p = start(t, folder)
 	after := p.credentials()
 	if after.TenantID != before.TenantID || after.PrivateKey == before.PrivateKey {
@@ -55,23 +55,12 @@ func TestDemoTenantIsFoundAfterRename(t *testing.T) {
 func TestServerWideOptionsHasATraceID(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir())
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.credentials().BaseURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(p.credentials().BaseURL, "http://")))(t)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(t)
 	if res.StatusCode != http.StatusNotFound || res.Header.Get("SVC-TRACE-ID") == "" || !strings.Contains(string(text), `"status":404`) {
 		t.Errorf("%s %v\n%s", res.Status, res.Header, text)
 	}

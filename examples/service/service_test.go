@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -65,20 +66,11 @@ func startNode(t *testing.T, cfg config) *node {
 // send sends a request and returns status and body.
 func (n *node) send(method, path, header, value, body string) (int, string) {
 	n.t.Helper()
-	req, err := http.NewRequestWithContext(n.t.Context(), method, n.url+path, strings.NewReader(body))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(n.t.Context(), method, n.url+path, strings.NewReader(body)))(n.t)
 	req.Header.Set(header, value)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(n.t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(n.t)
 	return res.StatusCode, string(text)
 }
 
@@ -140,15 +132,9 @@ func TestServiceDoesTheBackgroundWork(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t)
 	n := startNode(t, cfg)
-	v, err := openVault(t.Context(), &cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(openVault(t.Context(), &cfg, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = v.Close() })
-	tenants, err := v.ListTenants(t.Context(), vault.PageParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenants := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
 	c := v.Tenant(tenants.Data[0].ID)
 
 	called := make(chan string, 1)
@@ -157,14 +143,9 @@ func TestServiceDoesTheBackgroundWork(t *testing.T) {
 		called <- string(body)
 	}))
 	t.Cleanup(callback.Close)
-	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "Add",
-		Code: `module.exports = async (req) => ({ raw: { sum: req.args.a + req.args.b } })`, Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]int{"a": 1, "b": 2}, CallbackURL: callback.URL}); err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(c.CreateReactor(t.Context(), vault.ReactorParams{Name: "Add",
+		Code: `module.exports = async (req) => ({ raw: { sum: req.args.a + req.args.b } })`, Configuration: map[string]string{}}))(t)
+	must.Get(c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]int{"a": 1, "b": 2}, CallbackURL: callback.URL}))(t)
 	if got := <-called; !strings.Contains(got, `"sum":3`) {
 		t.Errorf("the callback got %s", got)
 	}
@@ -195,10 +176,7 @@ func awaitExpiry(t *testing.T, c *vault.Client, token string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		logs, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityID: token})
-		if err != nil {
-			t.Fatal(err)
-		}
+		logs := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{EntityID: token}))(t)
 		for _, entry := range logs.Data {
 			if entry.Operation == "expire" {
 				return
@@ -214,10 +192,7 @@ func TestMiddlewareSeesEveryRequest(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, newConfig(t))
 	req := &http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "http", Host: strings.TrimPrefix(n.url, "http://"), Opaque: "*"}}
-	res, err := http.DefaultClient.Do(req.WithContext(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req.WithContext(t.Context())))(t)
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusBadRequest { // the response of the mux
 		t.Errorf("OPTIONS *: %d", res.StatusCode)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -50,9 +51,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			if err := run(t.Context(), dsn(t), filepath.Join(t.TempDir(), "shop.key"), &out); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, run(t.Context(), dsn(t), filepath.Join(t.TempDir(), "shop.key"), &out))
 			want := `charged  {"number":"XXXXXXXXXXXX4242"} ch_4242
 declined {"number":"XXXXXXXXXXXX0002"}
 sold out
@@ -82,10 +81,7 @@ func TestShopLeaksNothing(t *testing.T) {
 			dsn := newDSN(t)
 			gateway := httptest.NewServer(fakeGateway{})
 			defer gateway.Close()
-			s, err := open(t.Context(), dsn, vault.NewKey(), gateway.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(open(t.Context(), dsn, vault.NewKey(), gateway.URL))(t)
 			defer s.close()
 			vaulttest.NoLeaks(t, &vaulttest.Vault{Vault: s.vault, Owner: s.cards, DB: s.db}, func(canary vaulttest.Canary) {
 				err := errors.Join(s.stock(t.Context(), "book", 1999, 1), sell(t.Context(), s, canary.Card, canary.Writer("output")))
@@ -136,10 +132,7 @@ func TestKillBetweenTokenAndOrder(t *testing.T) {
 			dsn, key := newDSN(t), vault.NewKey()
 			for times := 1; times <= 2; times++ {
 				kill(t, dsn, key)
-				s, err := open(t.Context(), dsn, key, "https://gateway.example")
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(open(t.Context(), dsn, key, "https://gateway.example"))(t)
 				orders, cards, err := s.count(t.Context())
 				if err != nil || orders != times || cards != times {
 					t.Errorf("%d orders and %d cards after kill %d (%v)", orders, cards, times, err)
@@ -158,19 +151,12 @@ func kill(t *testing.T, dsn string, key *vault.Key) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childDB+"="+dsn, childKey+"="+key.Text())
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "between\n" {
 		t.Errorf("the child said %q (%v)", line, err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 }

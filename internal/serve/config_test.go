@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -72,10 +73,7 @@ func TestBaseURL(t *testing.T) {
 // and checks that they leave no files behind.
 func TestInvalidFlagsCreateNothing(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for name, args := range map[string][]string{
 		"an address that is none": {"-addr", "localhost"}, "an address that is taken": {"-addr", taken.Addr().String()},
@@ -107,9 +105,7 @@ func TestServeCreatesAKeyOnlyOnRequest(t *testing.T) {
 		if asked {
 			args = append(args, "-create-key")
 		}
-		if err := f.Parse(args); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Parse(args))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // it serves nothing and returns
 		err := tool.Serve(ctx, func(string) string { return "" }, io.Discard, io.Discard)
@@ -128,10 +124,7 @@ func TestServeCreatesAKeyOnlyOnRequest(t *testing.T) {
 // TestFlagsSetTheOptionsOfTheAPI checks that the flags set the options.
 func TestFlagsSetTheOptionsOfTheAPI(t *testing.T) {
 	t.Parallel()
-	c, err := parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9", "-db", "postgres://db/vault"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9", "-db", "postgres://db/vault"}, io.Discard))(t)
 	o := c.options()
 	if len(o.Origins) != 2 || o.Origins[1] != "https://b.example" || o.RateLimit == nil || c.requestLog {
 		t.Errorf("%+v", o)

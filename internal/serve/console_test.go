@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // output collects the output of a running server.
@@ -95,10 +96,7 @@ const linkPattern = `https?://\S+\?link=[A-Z0-9]+`
 // get opens a page.
 func get(t *testing.T, c *http.Client, address string) (int, string) {
 	t.Helper()
-	res, err := c.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(c.Get(address))(t)
 	defer res.Body.Close()
 	body, _ := io.ReadAll(res.Body)
 	return res.StatusCode, string(body)
@@ -134,10 +132,7 @@ func TestConsoleHasItsOwnOrigin(t *testing.T) {
 	s := runServer(t)
 	link := s.await(linkPattern)
 	_, api, _ := strings.Cut(s.await(`listening at \S+`), " at ")
-	at, err := url.Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(url.Parse(link))(t)
 	origin := at.Scheme + "://" + at.Host
 	if origin == api || at.Hostname() != "127.0.0.1" {
 		t.Errorf("the console is at %s, and the API at %s", origin, api)

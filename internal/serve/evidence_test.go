@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -51,12 +52,8 @@ func TestEvidenceMetrics(t *testing.T) {
 	t.Parallel()
 	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{anchor}}})
-	if _, err := v.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.VerifyLogs(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Checkpoint(t.Context()))(t)
+	must.Get(v.VerifyLogs(t.Context(), nil))(t)
 	m := newMetrics(func() script.Stats { return script.Stats{} })
 	m.watch(v.Vault, nil, nil)
 	w := httptest.NewRecorder()

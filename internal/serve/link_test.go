@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestSealedLinksSignInOnce opens links that were made with the master key.
@@ -32,20 +33,14 @@ func TestSealedLinksSignInOnce(t *testing.T) {
 		jar, _ := cookiejar.New(nil)
 		return get(t, &http.Client{Jar: jar}, link)
 	}
-	link, err := SealLink(key, srv.URL, "jane@example.com", console.Viewer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(SealLink(key, srv.URL, "jane@example.com", console.Viewer))(t)
 	if status, body := open(link); status != http.StatusOK || !strings.Contains(body, "jane@example.com") || !strings.Contains(body, "viewer") {
 		t.Errorf("the link: %d %s", status, body)
 	}
 	if status, _ := open(link); status != http.StatusForbidden {
 		t.Errorf("the link again: %d", status)
 	}
-	foreign, err := SealLink(vault.NewKey(), srv.URL, "jane@example.com", console.Owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := must.Get(SealLink(vault.NewKey(), srv.URL, "jane@example.com", console.Owner))(t)
 	for name, bad := range map[string]string{"another key": foreign, "no base64": srv.URL + "/?link=!!", "too long": srv.URL + "/?link=" + strings.Repeat("a", maxLink+1)} {
 		if status, _ := open(bad); status != http.StatusForbidden {
 			t.Errorf("%s: %d", name, status)
@@ -64,10 +59,7 @@ func TestSealedLinksExpire(t *testing.T) {
 		"at once": {-time.Hour, 0, true}, "after a while": {-time.Hour, linkLife - time.Minute, true}, "too late": {-time.Hour, linkLife + time.Minute, false},
 		"before the server began": {time.Second, 2 * time.Second, false}, "from the future": {-time.Hour, -2 * clockSkew, false},
 	} {
-		link, err := SealLink(key, "http://127.0.0.1:1", "jane", console.Owner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		link := must.Get(SealLink(key, "http://127.0.0.1:1", "jane", console.Owner))(t)
 		at, _ := url.Parse(link)
 		made := time.Now()
 		r := newLinkReader(key)
@@ -107,9 +99,7 @@ func TestLinkIsPrintedOnlyOnATerminal(t *testing.T) {
 func TestOnlyTrustedProxiesNameTheUser(t *testing.T) {
 	t.Parallel()
 	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: networks{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("192.0.2.7/32")}}
-	if err := flags.check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flags.check())
 	for name, c := range map[string]struct {
 		from  string
 		users []string

@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -36,39 +37,20 @@ func monitored(t *testing.T) string {
 		cert:    &certificate{certFile: filepath.Join(dir, "cert"), keyFile: filepath.Join(dir, "key")},
 	}
 	writePair(t, cfg.cert.certFile, cfg.cert.keyFile, 1)
-	if _, err := cfg.cert.read(true); err != nil {
-		t.Fatal(err)
-	}
-	sinks, err := cfg.sinkConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cfg.cert.read(true))(t)
+	sinks := must.Get(cfg.sinkConfig())(t)
 	own := vault.NewKey()
 	anchor := vault.AnchorFile(filepath.Join(dir, "notes"))
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{
 		Sinks: sinks, Observer: cfg.metrics, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{anchor}},
 		OpenKey: func(context.Context, string) (vault.AEAD, error) { return own, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	cfg.metrics.watch(v, store, cfg.cert)
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SetTenantKey(t.Context(), tenant.ID, "test:acme"); err != nil {
-		t.Fatal(err)
-	}
-	app, err := v.Tenant(tenant.ID).CreateApplication(t.Context(), vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+	must.Do(t, v.SetTenantKey(t.Context(), tenant.ID, "test:acme"))
+	app := must.Get(v.Tenant(tenant.ID).CreateApplication(t.Context(), vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
 	api := httptest.NewServer(newAPI(v, cfg, cfg.options()))
 	defer api.Close()
 	for _, call := range []struct {
@@ -79,24 +61,15 @@ func monitored(t *testing.T) string {
 	} {
 		req, _ := http.NewRequestWithContext(t.Context(), call.method, api.URL+call.path, strings.NewReader(call.body))
 		req.Header = http.Header{"Content-Type": {"application/json"}, "Svc-Api-Key": {call.key}, "Svc-Idempotency-Key": {"one"}}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.DefaultClient.Do(req))(t)
 		res.Body.Close()
 		if res.StatusCode != call.status {
 			t.Fatalf("%s %s: %s", call.method, call.path, res.Status)
 		}
 	}
-	if _, err := v.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.VerifyLogs(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Checkpoint(t.Context()))(t)
+	must.Get(v.VerifyLogs(t.Context(), nil))(t)
+	must.Do(t, v.SendLogs(t.Context()))
 	_, text := get(t, http.DefaultClient, api.URL+"/metrics")
 	for _, want := range []string{
 		`vault_http_refusals_total{application="` + app.ID.String() + `",status="403"} 1`, `vault_http_refusals_total{application="",status="401"} 1`,
@@ -129,10 +102,7 @@ func readAlerts(t *testing.T) []alertRule {
 
 func readDeploy(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../examples/deploy", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("../../examples/deploy", name)))(t)
 	return text
 }
 
@@ -145,9 +115,7 @@ func panels(t *testing.T) map[string]string {
 			Targets []struct{ RefID, Expr string }
 		}
 	}
-	if err := json.Unmarshal(readDeploy(t, "grafana.json"), &board); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(readDeploy(t, "grafana.json"), &board))
 	all := map[string]string{}
 	for _, p := range board.Panels {
 		for _, target := range p.Targets {
@@ -203,9 +171,7 @@ func promtool(t *testing.T, test []byte, args ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"alerts.yaml": readDeploy(t, "alerts.yaml"), "test.yaml": test} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	cmd := exec.CommandContext(t.Context(), "promtool", args...)
 	cmd.Dir = dir
@@ -218,10 +184,7 @@ func promtool(t *testing.T, test []byte, args ...string) {
 // docs/operations.md.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	sections := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^### (Vault\w+)$`).FindAllStringSubmatch(string(text), -1) {
 		sections[m[1]] = true

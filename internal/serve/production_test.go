@@ -13,15 +13,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // freeAddress returns an address that no one listens at.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", freePort)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", freePort))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -61,10 +60,7 @@ func TestForward(t *testing.T) {
 	s := runServer(t, "-forward", addr, "-prefix", "BT-", "-tls-cert", cert, "-tls-key", key)
 	s.await("forward proxy is listening")
 	proxy := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}}
-	res, err := proxy.Get("http://pay.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(proxy.Get("http://pay.example"))(t)
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusProxyAuthRequired || res.Header.Get("BT-Trace-Id") == "" {
 		t.Errorf("%s %v", res.Status, res.Header)
@@ -77,12 +73,9 @@ func TestForward(t *testing.T) {
 func TestFlagsReachTheVault(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c, err := parseFlags([]string{
+	c := must.Get(parseFlags([]string{
 		"-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k"), "-evidence", "-log-retention", "8760h", "-evidence-verify-every", "1h",
-	}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, io.Discard))(t)
 	v, _, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

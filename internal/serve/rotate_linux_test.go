@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
@@ -69,18 +70,13 @@ func TestRotateKeys(t *testing.T) {
 
 func mainOf(t *testing.T, args []string, stdout, stderr io.Writer) {
 	t.Helper()
-	if err := Main(t.Context(), args, func(string) string { return "" }, stdout, stderr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Main(t.Context(), args, func(string) string { return "" }, stdout, stderr))
 }
 
 // opened opens the vault that args name.
 func opened(t *testing.T, args []string) *vault.Vault {
 	t.Helper()
-	cfg, err := parseFlags(args, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(parseFlags(args, io.Discard))(t)
 	v, _, err := openVault(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -98,16 +94,12 @@ func newTenantWithTokens(t *testing.T, args []string) uuid.UUID {
 	var made struct {
 		TenantID uuid.UUID `json:"tenant_id"`
 	}
-	if err := json.Unmarshal(line.Bytes(), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(line.Bytes(), &made))
 	values := make([]any, 2*200+1) // more than two batches of a rotation
 	for i := range values {
 		values[i] = i
 	}
-	if _, err := opened(t, args).Tenant(made.TenantID).Tokenize(t.Context(), values); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(opened(t, args).Tenant(made.TenantID).Tokenize(t.Context(), values))(t)
 	return made.TenantID
 }
 
@@ -115,10 +107,7 @@ func newTenantWithTokens(t *testing.T, args []string) uuid.UUID {
 func checkRotated(t *testing.T, args []string, tenant uuid.UUID) {
 	t.Helper()
 	c := opened(t, args).Tenant(tenant)
-	logs, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}))(t)
 	destroyed := false
 	for _, e := range logs.Data {
 		destroyed = destroyed || e.Message == "Data keys before 2 destroyed"

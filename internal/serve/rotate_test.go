@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/terminal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestRotateKeysOfNoTenants(t *testing.T) {
@@ -20,13 +21,8 @@ func TestRotateKeysOfNoTenants(t *testing.T) {
 func TestTenantDeletedDuringRotationIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	gone, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.DeleteTenant(t.Context(), gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+	must.Do(t, v.DeleteTenant(t.Context(), gone.ID))
 	for all, fails := range map[bool]bool{true: false, false: true} {
 		r := &rotation{bar: terminal.NewProgress(io.Discard), all: all, done: make([]int, 1)}
 		if err := r.run(t.Context(), v, []uuid.UUID{gone.ID}); (err != nil) != fails {

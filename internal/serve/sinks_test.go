@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -48,14 +49,9 @@ func TestSinkMetrics(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	c := &Config{sinks: sinkList{{"file", "file:" + path, ""}}}
-	sinks, err := c.sinkConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sinks := must.Get(c.sinkConfig())(t)
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: sinks})
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.SendLogs(t.Context()))
 	m := newMetrics(func() script.Stats { return script.Stats{} })
 	m.watch(v.Vault, nil, nil)
 	text := scrape(t, m)
@@ -75,26 +71,16 @@ func TestSinkHeaders(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "headers")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	got := make(chan http.Header, 1)
 	siem := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	defer siem.Close()
 	args := []string{"-log-sink", "siem=" + siem.URL + ",otlp", "-log-sink-headers", "siem=" + file}
 	write("Authorization: Splunk s3cret\r\n\nX-Scope:  a\nX-Scope:b: c\n")
-	c, err := parseFlags(args, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sinks, err := c.sinkConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sinks[0].Sender.Send(t.Context(), []byte("{}"), "application/json"); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(parseFlags(args, io.Discard))(t)
+	sinks := must.Get(c.sinkConfig())(t)
+	must.Do(t, sinks[0].Sender.Send(t.Context(), []byte("{}"), "application/json"))
 	if h := <-got; h.Get("Authorization") != "Splunk s3cret" || strings.Join(h.Values("X-Scope"), "|") != "a|b: c" {
 		t.Errorf("%v", h)
 	}
@@ -116,18 +102,9 @@ func TestSinkHeaders(t *testing.T) {
 func TestHTTPSinksNeedAFlag(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
-		c, err := parseFlags([]string{"-log-sink", "collector=http://collector.example:4318,otlp", "-allow-http-sinks=" + strconv.FormatBool(allowed)}, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sinks, err := c.sinkConfig()
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(parseFlags([]string{"-log-sink", "collector=http://collector.example:4318,otlp", "-allow-http-sinks=" + strconv.FormatBool(allowed)}, io.Discard))(t)
+		sinks := must.Get(c.sinkConfig())(t)
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Sinks: sinks, WorkEvery: -1, SweepEvery: -1})
 		if (err == nil) != allowed {
 			t.Errorf("allowed %t: %v", allowed, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -22,14 +23,8 @@ func newVault(t *testing.T) *vault.Vault {
 
 func openVaultOn(t *testing.T, wrap func(vault.Storage) vault.Storage) *vault.Vault {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), wrap(store), vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	v := must.Get(vault.Open(t.Context(), wrap(store), vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -53,10 +48,7 @@ func TestAllTenantsIsCompleteDuringChanges(t *testing.T) {
 	store := &busyStore{meanwhile: func() {}}
 	v := openVaultOn(t, func(s vault.Storage) vault.Storage { store.Storage = s; return store })
 	create := func() uuid.UUID {
-		tenant, err := v.CreateTenant(t.Context(), "Acme")
-		if err != nil {
-			t.Fatal(err)
-		}
+		tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 		return tenant.ID
 	}
 	want := map[uuid.UUID]bool{}
@@ -67,9 +59,7 @@ func TestAllTenantsIsCompleteDuringChanges(t *testing.T) {
 	steps := []func(){
 		func() {
 			for _, id := range newest {
-				if err := v.DeleteTenant(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, v.DeleteTenant(t.Context(), id))
 			}
 		},
 		func() { create() },
@@ -81,10 +71,7 @@ func TestAllTenantsIsCompleteDuringChanges(t *testing.T) {
 			step()
 		}
 	}
-	all, err := AllTenants(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(AllTenants(t.Context(), v))(t)
 	got := map[uuid.UUID]int{}
 	for i, tenant := range all {
 		got[tenant.ID]++
