@@ -150,14 +150,14 @@ var mayImport = map[string][]string{
 
 	// Around the vault.
 	"vaultlog":     {},
-	"vaultsql":     {".", "internal/form", "internal/jsonx", "internal/token"},
+	"vaultsql":     {".", "internal/token"},
 	"httptokenize": {".", "httpserver"},
 	"httpserver":   {".", "script", "internal/core", "internal/fault", "internal/form", "internal/records", "internal/relay", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":  {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":    {".", "internal/keyring", "internal/seal", "storage"},
 	"console":      {".", "internal/fault", "github.com/google/uuid"},
 	"internal/serve": {".", "console", "evidence", "httpserver", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
-		"github.com/google/uuid", "github.com/prometheus/client_golang", "golang.org/x/time"},
+		"github.com/google/uuid", "github.com/lib/pq", "github.com/prometheus/client_golang", "golang.org/x/time"},
 	"internal/terminal": {"golang.org/x/sys"},
 	"examples/checkout": {".", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid"},
 	"examples/embed":    {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},

@@ -297,3 +297,8 @@ func (o *opener) settle(t *shown) error {
 	}
 	return nil
 }
+
+// masked evaluates the mask of a token whose data is the value.
+func (t *shown) masked() string {
+	return maskText(token.Masked(context.Background(), string(t.Type), t.Data, t.Mask))
+}

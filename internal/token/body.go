@@ -140,6 +140,23 @@ func (b *Body) MaskedText(ctx context.Context) []byte {
 	return text
 }
 
+// Masked evaluates the mask of a token whose plaintext a caller has. It returns nil
+// if the mask is absent or fails, or if it cannot be read.
+func Masked(ctx context.Context, typ string, data, mask []byte) []byte {
+	plain, err := jsonx.Parse(data, jsonx.Limits{})
+	if err != nil || len(mask) == 0 {
+		return nil
+	}
+	b := Body{Data: plain}
+	if typ == Card {
+		b.Data = plain.Without("cvc") // expressions never see the cvc
+	}
+	if b.Mask, err = jsonx.Parse(mask, jsonx.Limits{}); err != nil {
+		return nil
+	}
+	return b.MaskedText(ctx)
+}
+
 // NewMaskedText evaluates a mask that is being written to JSON text. It
 // returns nil if there is no mask. The request pays for the evaluation: a
 // mask that exceeds the limits of a mask, or the rest of the budget, ends the

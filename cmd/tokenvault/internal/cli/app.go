@@ -9,13 +9,13 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
@@ -76,8 +76,8 @@ var appColumns = []column[*vault.Application]{
 	{"NAME", func(a *vault.Application) string { return nameText(a.Name, a.Unreadable) }},
 	{"TYPE", func(a *vault.Application) string { return string(a.Type) }},
 	{"PERMISSIONS", func(a *vault.Application) string { return joined(a.Permissions) }},
-	{"CREATED", func(a *vault.Application) string { return timeText(a.CreatedAt) }},
-	{"EXPIRES", func(a *vault.Application) string { return timeText(a.ExpiresAt) }},
+	{"CREATED", func(a *vault.Application) string { return shell.TimeText(a.CreatedAt) }},
+	{"EXPIRES", func(a *vault.Application) string { return shell.TimeText(a.ExpiresAt) }},
 	{"RULES", func(a *vault.Application) string { return rulesText(a.Rules) }},
 	{"KEY", func(a *vault.Application) string { return a.Key }},
 }
@@ -127,13 +127,13 @@ func (p *appFlags) flags(f *flag.FlagSet) {
 func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
 	app := vault.ApplicationParams{Name: p.name, Type: vault.ApplicationType(p.typ)}
 	if p.name == "" || p.typ == "" {
-		return app, usagef("--name and --type are required")
+		return app, shell.Usagef("--name and --type are required")
 	}
 	for _, word := range p.permissions {
 		app.Permissions = append(app.Permissions, vault.Permission(word))
 	}
 	var err error
-	if app.ExpiresAt, err = parseTime("expires-at", p.expires, now, 1); err != nil {
+	if app.ExpiresAt, err = shell.ParseTime("expires-at", p.expires, now, 1); err != nil {
 		return app, err
 	}
 	if p.rules == "" {
@@ -146,32 +146,9 @@ func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
 	rules := json.NewDecoder(bytes.NewReader(text))
 	rules.DisallowUnknownFields() // a misspelled limit would be no limit
 	if err := rules.Decode(&app.Rules); err != nil {
-		return app, usagef("the file of --rules is not a JSON array of access rules: %v", err)
+		return app, shell.Usagef("the file of --rules is not a JSON array of access rules: %v", err)
 	}
 	return app, nil
-}
-
-// parseTime parses a date, a time, or a duration relative to now. The sign is
-// 1 for durations after now and -1 for durations before. An empty text is the
-// zero time.
-func parseTime(name, text string, now time.Time, sign int) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil {
-			return now.AddDate(0, 0, sign*n), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(time.Duration(sign) * d), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usagef("--%s takes a time such as 2026-01-31T09:00:00Z, a date, or a duration such as 90m, 24h or 7d", name)
 }
 
 func createApp(c *call, p *appFlags) error {
@@ -208,7 +185,7 @@ func rotateAppKey(c *call, o *opened) error {
 	if err != nil {
 		return err
 	}
-	if err := c.confirm("The current key of " + printable(app.Name) + " stops working at once. Continue?"); err != nil {
+	if err := c.confirm("The current key of " + shell.Printable(app.Name) + " stops working at once. Continue?"); err != nil {
 		return err
 	}
 	return c.printKey(o.api.RegenerateKey(c.ctx, app.ID))
@@ -236,14 +213,14 @@ var sessionColumns = []column[*vault.SessionInfo]{
 	{"ID", func(s *vault.SessionInfo) string { return s.ID.String() }},
 	{"APPLICATION", func(s *vault.SessionInfo) string { return nameText(s.ApplicationID.String(), s.Unreadable) }},
 	{"PERMISSIONS", func(s *vault.SessionInfo) string { return joined(s.Permissions) }},
-	{"CREATED", func(s *vault.SessionInfo) string { return timeText(s.CreatedAt) }},
-	{"EXPIRES", func(s *vault.SessionInfo) string { return timeText(s.ExpiresAt) }},
+	{"CREATED", func(s *vault.SessionInfo) string { return shell.TimeText(s.CreatedAt) }},
+	{"EXPIRES", func(s *vault.SessionInfo) string { return shell.TimeText(s.ExpiresAt) }},
 }
 
 func endSession(c *call) error {
 	id, err := uuid.Parse(c.args[0])
 	if err != nil {
-		return usagef("the id of a session is a UUID; tokenvault session list shows them")
+		return shell.Usagef("the id of a session is a UUID; tokenvault session list shows them")
 	}
 	o, err := c.open()
 	if err != nil {

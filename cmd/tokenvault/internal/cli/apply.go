@@ -3,20 +3,14 @@ package cli
 import (
 	"flag"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/manifest"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
-)
-
-// Kinds of manifests.
-const (
-	reactorKind = "reactor"
-	proxyKind   = "proxy"
 )
 
 // planned is the effect of applying a manifest.
@@ -46,7 +40,7 @@ const applyAbout = `Reads a YAML or JSON file, or all such files of a folder, sh
 	an application of the tenant.
 	`
 
-func applyCommand(kind, about, example string, plan func(*call, vault.API, *manifest) (*planned, error)) *command {
+func applyCommand(kind, about, example string, plan func(*call, vault.API, *manifest.Manifest) (*planned, error)) *command {
 	return &command{
 		name: kind + " apply", reach: bothWays, asks: true, summary: "create or change items from files",
 		about: applyAbout + about, example: example,
@@ -58,11 +52,11 @@ func applyCommand(kind, about, example string, plan func(*call, vault.API, *mani
 	}
 }
 
-func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *manifest) (*planned, error)) error {
+func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *manifest.Manifest) (*planned, error)) error {
 	if path == "" {
-		return usagef("-f with a file or a folder is required")
+		return shell.Usagef("-f with a file or a folder is required")
 	}
-	manifests, err := readManifests(path, kind)
+	manifests, err := manifest.Read(path, kind)
 	if err != nil {
 		return err
 	}
@@ -75,7 +69,7 @@ func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *ma
 	for _, m := range manifests {
 		p, err := plan(c, o.api, m)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.file, err)
+			return fmt.Errorf("%s: %w", m.File, err)
 		}
 		plans = append(plans, p)
 		if p.Action != actionUnchanged {
@@ -84,12 +78,12 @@ func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *ma
 		c.showPlan(kind, p)
 	}
 	if !dry && changes > 0 {
-		if err := c.confirm("Apply " + counted(changes, "change") + "?"); err != nil {
+		if err := c.confirm("Apply " + shell.Counted(changes, "change") + "?"); err != nil {
 			return err
 		}
 		for _, p := range plans {
 			if err := p.carryOut(); err != nil {
-				return fmt.Errorf("%s %s: %w", kind, printable(p.Name), err)
+				return fmt.Errorf("%s %s: %w", kind, shell.Printable(p.Name), err)
 			}
 		}
 	}
@@ -113,10 +107,10 @@ func (c *call) showPlan(kind string, p *planned) {
 	}
 	colours := terminal.NewPalette(w, c.getenv)
 	if p.Action != actionUnchanged || !c.json {
-		fmt.Fprintln(w, colours.Bold(p.Action+" "+kind+" "+printable(p.Name)))
+		fmt.Fprintln(w, colours.Bold(p.Action+" "+kind+" "+shell.Printable(p.Name)))
 	}
 	for _, line := range p.diff {
-		line = printable(line)
+		line = shell.Printable(line)
 		switch {
 		case strings.HasPrefix(line, "+"):
 			line = colours.Good(line)
@@ -130,7 +124,7 @@ func (c *call) showPlan(kind string, p *planned) {
 func (c *call) reportPlans(plans []*planned, changes int, dry bool) error {
 	if c.json {
 		for _, p := range plans {
-			if err := writeJSON(c.Out, p); err != nil {
+			if err := shell.WriteJSON(c.Out, p); err != nil {
 				return err
 			}
 		}
@@ -140,74 +134,18 @@ func (c *call) reportPlans(plans []*planned, changes int, dry bool) error {
 	if dry {
 		format = "Applying would make %s."
 	}
-	_, err := fmt.Fprintf(c.Out, format+"\n", counted(changes, "change"))
+	_, err := fmt.Fprintf(c.Out, format+"\n", shell.Counted(changes, "change"))
 	return err
 }
 
-// changes collects the differences between an existing item and its manifest.
-type changes struct {
-	names []string
-	diff  []string
-}
-
-// text compares a text of one line.
-func (d *changes) text(name, before, after string) {
-	if before == after {
-		return
-	}
-	d.names = append(d.names, name)
-	if before != "" {
-		d.diff = append(d.diff, "-"+name+": "+before)
-	}
-	if after != "" {
-		d.diff = append(d.diff, "+"+name+": "+after)
-	}
-}
-
-func (d *changes) code(name, before, after string) {
-	lines := diffLines(before, after)
-	if before == after {
-		return
-	}
-	d.names = append(d.names, name)
-	d.diff = append(d.diff, name+":")
-	d.diff = append(d.diff, lines...)
-}
-
-// configuration compares names and values. The diff shows only names.
-func (d *changes) configuration(before, after map[string]string) {
-	all := maps.Clone(after)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, before)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		old, was := before[name]
-		now, is := after[name]
-		if was == is && old == now {
-			continue
-		}
-		label := "configuration." + name
-		d.names = append(d.names, label)
-		switch {
-		case !was:
-			d.diff = append(d.diff, "+"+label)
-		case !is:
-			d.diff = append(d.diff, "-"+label)
-		default:
-			d.diff = append(d.diff, "-"+label+": (current value)", "+"+label+": (new value)")
-		}
-	}
-}
-
-// plan returns the plan for the changes to an item. If id is zero, the item
+// planOf returns the plan for the changes to an item. If id is zero, the item
 // does not exist yet.
-func (d *changes) plan(name string, id uuid.UUID, write func() (uuid.UUID, error)) *planned {
-	p := &planned{Name: name, ID: id, Changed: d.names, diff: d.diff, write: write, Action: actionUpdate}
+func planOf(d *manifest.Changes, name string, id uuid.UUID, write func() (uuid.UUID, error)) *planned {
+	p := &planned{Name: name, ID: id, Changed: d.Names, diff: d.Diff, write: write, Action: actionUpdate}
 	switch {
 	case id == uuid.UUID{}:
 		p.Action, p.Changed = actionCreate, nil
-	case len(d.names) == 0:
+	case len(d.Names) == 0:
 		p.Action, p.write = actionUnchanged, nil
 	}
 	return p

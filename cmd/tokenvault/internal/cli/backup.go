@@ -6,12 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -47,9 +49,9 @@ func backup(c *call) error {
 		return err
 	}
 	if serve.IsPostgres(c.target.Path) {
-		return usagef("backup is for SQLite; on PostgreSQL run pg_dump -Fc, and archive the write-ahead log")
+		return shell.Usagef("backup is for SQLite; on PostgreSQL run pg_dump -Fc, and archive the write-ahead log")
 	}
-	db, err := c.openSQL()
+	db, err := c.target.OpenSQL()
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func backup(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.say(nil, map[string]any{"file": file, "bytes": info.Size()}, "Wrote %s to %s.", byteText(info.Size()), file)
+	return c.say(nil, map[string]any{"file": file, "bytes": info.Size()}, "Wrote %s to %s.", shell.ByteText(info.Size()), file)
 }
 
 // checked is the result of checking a backup.
@@ -83,7 +85,7 @@ type checked struct {
 
 func restore(c *call, only bool) error {
 	if serve.IsPostgres(c.target.Path) {
-		return usagef("restore is for SQLite; on PostgreSQL run pg_restore")
+		return shell.Usagef("restore is for SQLite; on PostgreSQL run pg_restore")
 	}
 	if !only {
 		if err := c.needDB(); err != nil {
@@ -100,10 +102,10 @@ func restore(c *call, only bool) error {
 	if only {
 		left := ""
 		if found.Sealed > 0 {
-			left = fmt.Sprintf(" The own keys of %s are not available, so nothing of them was read.", counted(found.Sealed, "tenant"))
+			left = fmt.Sprintf(" The own keys of %s are not available, so nothing of them was read.", shell.Counted(found.Sealed, "tenant"))
 		}
 		return c.say(nil, map[string]any{"ok": true, "tenants": found.Tenants, "tokens": found.Tokens, "tokens_read": found.Read, "tenants_sealed": found.Sealed},
-			"The backup is intact: %s, %s, and %d read.%s", counted(found.Tenants, "tenant"), counted(found.Tokens, "token"), found.Read, left)
+			"The backup is intact: %s, %s, and %d read.%s", shell.Counted(found.Tenants, "tenant"), shell.Counted(found.Tokens, "token"), found.Read, left)
 	}
 	if err := c.confirm("Restore the backup as the database of this vault?"); err != nil {
 		return err
@@ -112,7 +114,7 @@ func restore(c *call, only bool) error {
 		return err
 	}
 	return c.say(serve.SyncFolder(c.target.Path), map[string]any{"restored": c.target.Path, "tenants": found.Tenants, "tokens": found.Tokens},
-		"Restored %s with %s and %s.", c.target.Path, counted(found.Tenants, "tenant"), counted(found.Tokens, "token"))
+		"Restored %s with %s and %s.", c.target.Path, shell.Counted(found.Tenants, "tenant"), shell.Counted(found.Tokens, "token"))
 }
 
 // checkBackup checks a copy of the file, because opening a vault and reading
@@ -188,13 +190,39 @@ func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
 	return found, nil
 }
 
-// byteText returns a size as text.
-func byteText(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+// private is the mode of files that the program creates.
+const private = 0o600
+
+// copyFile copies a file to a new file that only its owner can read. It syncs
+// the copy to disk.
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(filepath.Clean(from))
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(filepath.Clean(to), os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// newFile writes a file that only its owner can read. The file gets its name
+// when it is complete, and never replaces an existing file.
+func newFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = write(f)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // fails if the file exists
+		return err
+	}
+	return serve.SyncFolder(path)
 }

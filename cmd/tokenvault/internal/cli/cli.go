@@ -12,9 +12,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -46,7 +46,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, io Stre
 // command, so Err must allow concurrent writes, as a file does.
 func newProgram(getenv func(string) string, streams Streams, user func() string) *program {
 	if _, file := streams.Err.(*os.File); !file {
-		streams.Err = &sharedWriter{w: streams.Err}
+		streams.Err = &shell.SharedWriter{W: streams.Err}
 	}
 	return &program{getenv: getenv, Streams: streams, systemUser: user}
 }
@@ -56,18 +56,6 @@ func (p *program) main(ctx context.Context, args []string) int {
 	return p.exit(ended(ctx, p.run(ctx, args)))
 }
 
-// sharedWriter is a writer for several goroutines.
-type sharedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *sharedWriter) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
-}
-
 // exit prints an error and returns its exit code.
 func (p *program) exit(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -75,7 +63,7 @@ func (p *program) exit(err error) int {
 	}
 	var reported *serve.ReportedError
 	if !errors.Is(err, errReported) && !errors.As(err, &reported) {
-		fmt.Fprintln(p.Err, printable("tokenvault: "+strings.ReplaceAll(told(err)+codeMessages(err), "\n", "\n  ")))
+		fmt.Fprintln(p.Err, shell.Printable("tokenvault: "+strings.ReplaceAll(shell.Told(err)+codeMessages(err), "\n", "\n  ")))
 	}
 	return exitCode(err)
 }
@@ -101,21 +89,12 @@ type program struct {
 	systemUser func() string
 }
 
-// usageError is an error in the arguments of the program.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
-}
-
 // errReported means that the failed items have already been reported.
 var errReported = errors.New("something failed")
 
 // exitCode returns the exit code for an error.
 func exitCode(err error) int {
-	var usage *usageError
+	var usage *shell.UsageError
 	var flags *serve.FlagError
 	var stopped *interrupted
 	switch {
@@ -139,7 +118,7 @@ func exitCode(err error) int {
 func (p *program) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		p.overview(p.Err)
-		return usagef("no command is given; see the commands above")
+		return shell.Usagef("no command is given; see the commands above")
 	}
 	switch args[0] {
 	case "-h", "-help", "--help", "help":
@@ -179,14 +158,14 @@ func find(args []string) (*command, []string, error) {
 	}
 	if group := inGroup(args[0]); len(group) > 0 {
 		if len(args) > 1 {
-			if meant := suggestion(args[1], group); meant != "" {
-				return nil, nil, usagef("unknown command; did you mean tokenvault %s %s?", args[0], meant)
+			if meant := shell.Suggestion(args[1], group); meant != "" {
+				return nil, nil, shell.Usagef("unknown command; did you mean tokenvault %s %s?", args[0], meant)
 			}
 		}
-		return nil, nil, usagef("tokenvault %s takes one of: %s; see tokenvault help %s", args[0], strings.Join(group, ", "), args[0])
+		return nil, nil, shell.Usagef("tokenvault %s takes one of: %s; see tokenvault help %s", args[0], strings.Join(group, ", "), args[0])
 	}
 	if strings.HasPrefix(args[0], "-") {
-		return nil, nil, usagef("the command comes first, and its flags after it; see tokenvault --help")
+		return nil, nil, shell.Usagef("the command comes first, and its flags after it; see tokenvault --help")
 	}
 	return nil, nil, unknownCommand(args)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
@@ -120,7 +121,7 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 // commands returns the table of commands.
 func commands() []*command {
 	return slices.Concat(
-		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
+		keyCommands(), tenantCommands(), tenantKeyCommands(), appCommands(), sessionCommands(), tokenCommands(),
 		reactorCommands(), proxyCommands(), forwardCommands(), logCommands(), sinkCommands(), evidenceCommands(), auditCommands(),
 		databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)
@@ -145,7 +146,7 @@ func (c *call) flagSet() *flag.FlagSet {
 // parse reads the arguments of a command, and then the environment.
 func (p *program) parse(cmd *command, args []string) (*call, error) {
 	if slices.ContainsFunc(args, holdsSecretURL) {
-		return nil, usagef("a URL on the command line must not have a password, or a parameter key, token, password, secret or signature, because process lists show it: use the environment variable of the flag, such as %s", variable("db"))
+		return nil, shell.Usagef("a URL on the command line must not have a password, or a parameter key, token, password, secret or signature, because process lists show it: use the environment variable of the flag, such as %s", variable("db"))
 	}
 	c := &call{program: p, cmd: cmd, sets: map[string]origin{}}
 	f := c.flagSet()
@@ -158,11 +159,11 @@ func (p *program) parse(cmd *command, args []string) (*call, error) {
 	}
 	switch n := len(c.args); {
 	case n < cmd.min:
-		return nil, usagef("tokenvault %s needs %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
+		return nil, shell.Usagef("tokenvault %s needs %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
 	case n > cmd.max && cmd.max == 0:
-		return nil, usagef("tokenvault %s takes flags only; see tokenvault help %s", cmd.name, cmd.name)
+		return nil, shell.Usagef("tokenvault %s takes flags only; see tokenvault help %s", cmd.name, cmd.name)
 	case n > cmd.max:
-		return nil, usagef("tokenvault %s takes only %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
+		return nil, shell.Usagef("tokenvault %s takes only %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
 	}
 	return c, nil
 }
@@ -199,7 +200,7 @@ func (c *call) parseArgs(f *flag.FlagSet, args []string) error {
 			return err
 		}
 		if err != nil {
-			return usagef("tokenvault %s: %s; see tokenvault help %s", c.cmd.name, flagProblem(err), c.cmd.name)
+			return shell.Usagef("tokenvault %s: %s; see tokenvault help %s", c.cmd.name, flagProblem(err), c.cmd.name)
 		}
 		rest := f.Args()
 		if len(rest) < len(args) && args[len(args)-len(rest)-1] == "--" {
@@ -239,7 +240,7 @@ func (c *call) readEnvironment(f *flag.FlagSet) error {
 			return
 		}
 		if set := fl.Value.Set(value); set != nil {
-			err = usagef("invalid value of the environment variable %s: %v", variable(fl.Name), set)
+			err = shell.Usagef("invalid value of the environment variable %s: %v", variable(fl.Name), set)
 		}
 		c.sets[fl.Name] = fromEnvironment
 	})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,12 +17,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaultclient"
+	"github.com/seed-72ea4aab/vault/vaultkms"
 )
 
 // Environment variables with keys. There are no flags for keys, because
@@ -85,19 +88,19 @@ func (c *call) way() (reach, error) {
 	}
 	switch {
 	case db != "" && url != "" && c.typed("db") == c.typed("url"):
-		return 0, usagef("--db and --url are two ways to a vault; give one of them")
+		return 0, shell.Usagef("--db and --url are two ways to a vault; give one of them")
 	case db != "" && (url == "" || c.typed("db")):
 		return inProcess, nil
 	case url != "" && r&overHTTP == 0:
-		return 0, usagef("tokenvault %s needs a database: use --db and the master key instead of --url", c.cmd.name)
+		return 0, shell.Usagef("tokenvault %s needs a database: use --db and the master key instead of --url", c.cmd.name)
 	case url != "":
 		return overHTTP, nil
 	case r == bothWays:
-		return 0, usagef("no vault is given: use --db with the path of a SQLite file or a postgres:// URL, and the master key in --key-file or %s; or --url, and an API key in %s", masterKeyVariable, apiKeyVariable)
+		return 0, shell.Usagef("no vault is given: use --db with the path of a SQLite file or a postgres:// URL, and the master key in --key-file or %s; or --url, and an API key in %s", masterKeyVariable, apiKeyVariable)
 	case r == inProcess:
-		return 0, usagef("no vault is given: use --db with the path of a SQLite file or a postgres:// URL")
+		return 0, shell.Usagef("no vault is given: use --db with the path of a SQLite file or a postgres:// URL")
 	}
-	return 0, usagef("no vault is given: use --url, and an API key in %s", apiKeyVariable)
+	return 0, shell.Usagef("no vault is given: use --url, and an API key in %s", apiKeyVariable)
 }
 
 // open opens the vault as its tenant.
@@ -114,7 +117,7 @@ func (c *call) open() (*opened, error) {
 		return nil, err
 	}
 	if c.target.tenant == "" {
-		return nil, usagef("no tenant is given: use --tenant with an id or name, or set %s", variable("tenant"))
+		return nil, shell.Usagef("no tenant is given: use --tenant with an id or name, or set %s", variable("tenant"))
 	}
 	t, err := c.findTenant(c.target.tenant)
 	if err != nil {
@@ -176,19 +179,19 @@ func systemUser() string {
 // connect creates a client over HTTP.
 func (c *call) connect() (*opened, error) {
 	if c.typed("tenant") {
-		return nil, usagef("--tenant goes with --db; with --url the API key in %s says which tenant it is", apiKeyVariable)
+		return nil, shell.Usagef("--tenant goes with --db; with --url the API key in %s says which tenant it is", apiKeyVariable)
 	}
 	key := c.getenv(apiKeyVariable)
 	if key == "" {
-		return nil, usagef("--url needs an API key in the environment variable %s", apiKeyVariable)
+		return nil, shell.Usagef("--url needs an API key in the environment variable %s", apiKeyVariable)
 	}
 	client, err := vaultclient.New(c.target.url, key, &vaultclient.Options{Prefix: c.target.prefix, UserAgent: "tokenvault", AllowPlainHTTP: c.target.allowPlain})
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, shell.Usagef("%v", err)
 	}
 	at, err := url.Parse(c.target.url)
 	if err != nil {
-		return nil, usagef("--url is not a URL")
+		return nil, shell.Usagef("--url is not a URL")
 	}
 	c.opened = &opened{api: client, client: client, name: at.Host}
 	return c.opened, nil
@@ -203,7 +206,7 @@ func (c *call) openVault() (*opened, error) {
 	if way, err := c.way(); err != nil {
 		return nil, err
 	} else if way != inProcess {
-		return nil, usagef("this needs a database: use --db and the master key instead of --url")
+		return nil, shell.Usagef("this needs a database: use --db and the master key instead of --url")
 	}
 	key, err := c.masterKey()
 	if err != nil {
@@ -221,7 +224,7 @@ func (c *call) openVault() (*opened, error) {
 	}
 	logger := slog.New(slog.NewTextHandler(c.Err, nil))
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: new(lateRuntime),
+		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: new(serve.LateRuntime),
 		Logger: logger, Egress: c.target.Egress(), OpenKey: c.target.TenantKeys(logger),
 	})
 	if errors.Is(err, vault.ErrWrongKey) {
@@ -250,7 +253,7 @@ func (c *call) masterKey() (vault.AEAD, error) {
 		return nil, err
 	}
 	if key == nil {
-		return nil, usagef("no master key is given: use --key-file, or the environment variable %s", masterKeyVariable)
+		return nil, shell.Usagef("no master key is given: use --key-file, or the environment variable %s", masterKeyVariable)
 	}
 	other, err := c.otherKey()
 	if err != nil {
@@ -346,4 +349,9 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 		return nil, errNamesNoOne
 	}
 	return found, nil
+}
+
+// openKey opens the URI of a master key or a tenant's key.
+func openKey(ctx context.Context, logger *slog.Logger, uri string) (vault.AEAD, error) {
+	return vaultkms.Open(vaultkms.WithLogger(ctx, logger), uri)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
 func eraseCommands() []*command {
@@ -40,7 +41,7 @@ func eraseCommands() []*command {
 				case slices.Equal(ways, []bool{false, true, false}), slices.Equal(ways, []bool{false, false, true}):
 					return eraseTokens(c, ids, *reason, *dry)
 				default:
-					return usagef("give a query, or --id, or --again")
+					return shell.Usagef("give a query, or --id, or --again")
 				}
 			}
 		},
@@ -49,7 +50,7 @@ func eraseCommands() []*command {
 
 func eraseTokens(c *call, ids []string, reason string, dry bool) error {
 	if reason == "" && !dry {
-		return usagef("--reason is required")
+		return shell.Usagef("--reason is required")
 	}
 	p := vault.EraseParams{IDs: ids, Reason: reason}
 	var err error
@@ -84,11 +85,11 @@ func lookBeforeErase(c *call, api vault.API, p vault.EraseParams, dry bool) erro
 	}
 	switch {
 	case !dry:
-		return c.confirm(fmt.Sprintf("Erase %s%s?", counted(found, "token"), more))
+		return c.confirm(fmt.Sprintf("Erase %s%s?", shell.Counted(found, "token"), more))
 	case p.Query == "":
-		return c.say(nil, map[string]any{"found": found}, "The ids find %s.", counted(found, "token"))
+		return c.say(nil, map[string]any{"found": found}, "The ids find %s.", shell.Counted(found, "token"))
 	default:
-		return c.say(nil, map[string]any{"found": found}, "The query finds %s%s.", counted(found, "token"), more)
+		return c.say(nil, map[string]any{"found": found}, "The query finds %s%s.", shell.Counted(found, "token"), more)
 	}
 }
 
@@ -109,14 +110,14 @@ func eraseAll(c *call, api vault.API, p vault.EraseParams) error {
 			return err
 		}
 		fields := map[string]any{"id": done.ID, "reason": done.Reason, "count": done.Count, "left": done.Left, "created_at": done.CreatedAt}
-		if err := c.say(nil, fields, "Erased %s (erasure %s).", counted(done.Count, "token"), done.ID); err != nil {
+		if err := c.say(nil, fields, "Erased %s (erasure %s).", shell.Counted(done.Count, "token"), done.ID); err != nil {
 			return err
 		}
 		switch {
 		case done.Left == 0:
 			return nil
 		case done.Count == 0:
-			return fmt.Errorf("%s may not be erased with this key, or cannot be read", counted(done.Left, "token"))
+			return fmt.Errorf("%s may not be erased with this key, or cannot be read", shell.Counted(done.Left, "token"))
 		}
 	}
 }
@@ -151,6 +152,6 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 		text = "Of %s, %d exist again. To withdraw again: %s, %s and %s."
 	}
 	fields := map[string]any{"erased": done.Erased, "count": done.Count, "applications": done.Applications, "keys": done.Keys, "sessions": done.Sessions}
-	return c.say(nil, fields, text, counted(done.Erased, "erased token"), done.Count,
-		counted(done.Applications, "application"), counted(done.Keys, "key"), counted(done.Sessions, "session"))
+	return c.say(nil, fields, text, shell.Counted(done.Erased, "erased token"), done.Count,
+		shell.Counted(done.Applications, "application"), shell.Counted(done.Keys, "key"), shell.Counted(done.Sessions, "session"))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -57,7 +58,7 @@ func evidenceCommands() []*command {
 			act: func(c *call) error {
 				id, err := uuid.Parse(c.args[0])
 				if err != nil {
-					return usagef("ID is the id of an entry, a UUID")
+					return shell.Usagef("ID is the id of an entry, a UUID")
 				}
 				c.evidence = evidenceOf("")
 				return inTenant(func(c *call, o *opened) error { return c.printText(o.evidence().LogProof(c.ctx, id)) })(c)
@@ -101,7 +102,7 @@ func auditCommands() []*command {
 				f.Bool("yes", false, "accepted for scripts; --reason is the confirmation")
 				return func(c *call) error {
 					if *reason == "" {
-						return usagef("--reason is required")
+						return shell.Usagef("--reason is required")
 					}
 					c.evidence = evidenceOf(*anchor)
 					o, err := c.openVault()
@@ -191,7 +192,7 @@ func exportEvidence(c *call, o *opened) (err error) {
 	if len(c.args) == 1 {
 		path := filepath.Clean(c.args[0])
 		if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() {
-			return usagef("%s exists and is not a regular file", path)
+			return shell.Usagef("%s exists and is not a regular file", path)
 		}
 		file, failed := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		if failed == nil {
@@ -224,9 +225,9 @@ func (c *call) compareAnchor(anchor string) {
 func verifyLogs(c *call, key, since, anchor string) error {
 	switch file := len(c.args) == 1; {
 	case file && anchor != "":
-		return usagef("--anchor is for a database; for a FILE, --since names a note")
+		return shell.Usagef("--anchor is for a database; for a FILE, --since names a note")
 	case !file && key != "":
-		return usagef("--key is for a FILE")
+		return shell.Usagef("--key is for a FILE")
 	}
 	var note []byte
 	if since != "" {
@@ -263,7 +264,7 @@ func verifyLogs(c *call, key, since, anchor string) error {
 
 func verifyFile(c *call, key string, since []byte) error {
 	if key == "" {
-		return usagef("--key is required; tokenvault log key prints the public key")
+		return shell.Usagef("--key is required; tokenvault log key prints the public key")
 	}
 	file, err := os.Open(filepath.Clean(c.args[0]))
 	if err != nil {
@@ -319,7 +320,7 @@ func (c *call) printRestore(r evidence.Restore) error {
 		_, err := fmt.Fprintf(c.Out, "restored\t%s\torigin %s\treason: %q\n", r.Time.UTC().Format(time.RFC3339), r.Origin, r.Reason)
 		return err
 	}
-	return writeJSON(c.Out, struct {
+	return shell.WriteJSON(c.Out, struct {
 		RestoredAt time.Time `json:"restored_at"`
 		Origin     string    `json:"origin"`
 		Reason     string    `json:"reason"`
@@ -352,5 +353,5 @@ func (c *call) printFinding(f evidence.Finding) error {
 		line.Time, line.Actor, line.Operation = e.CreatedAt, strings.TrimSpace(e.ActorType+" "+e.ActorName), e.Operation
 		line.Entity = strings.TrimSpace(e.EntityType + " " + e.EntityID)
 	}
-	return writeJSON(c.Out, line)
+	return shell.WriteJSON(c.Out, line)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -34,15 +35,9 @@ func (w *world) exits(want int, args ...string) string {
 
 func (w *world) sql(statement string, args ...any) {
 	w.t.Helper()
-	db, err := sql.Open("sqlite", w.env["DB"])
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", w.env["DB"]))(w.t)
 	defer func() { _ = db.Close() }()
-	result, err := db.ExecContext(w.t.Context(), statement, args...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	result := must.Get(db.ExecContext(w.t.Context(), statement, args...))(w.t)
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		w.t.Fatalf("%s: %d rows, %v", statement, n, err)
 	}
@@ -51,9 +46,7 @@ func (w *world) sql(statement string, args ...any) {
 func (w *world) write(name string, content []byte) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -70,27 +63,20 @@ func TestEvidenceCommands(t *testing.T) {
 	w.exits(2, "log", "prove", "no-id")
 	w.exits(3, "log", "prove", "0198c5a0-0000-7000-8000-000000000000")
 	file := filepath.Join(w.dir, "acme.ndjson")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o644))
 	w.exits(0, "log", "evidence", file)
 	if is, err := os.Stat(file); err != nil || is.Mode().Perm() != 0o600 {
 		t.Errorf("the bundle has mode %v: %v", is.Mode(), err)
 	}
 	link := filepath.Join(w.dir, "link")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(file, link))
 	w.exits(2, "log", "evidence", link)
 	w.exits(0, "log", "verify")
 	w.exits(0, "log", "verify", "--since", begin)
 	w.exits(1, "log", "accept-restore", "--reason", "none")
 	w.exits(2, "log", "accept-restore")
 
-	bundle, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bundle := must.Get(os.ReadFile(file))(t)
 	if got := w.exits(0, "log", "evidence"); !strings.Contains(got, entry) {
 		t.Error("standard output has no bundle")
 	}
@@ -205,10 +191,7 @@ func TestEvidenceOverHTTP(t *testing.T) {
 	server := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 	defer server.Close()
 	w := &world{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_URL": server.URL, "TOKENVAULT_API_KEY": v.ManagementKey}}
-	key, err := v.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(v.EvidenceKey())(t)
 	note := w.write("note", []byte(w.exits(0, "log", "checkpoint")))
 	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
 	if err := evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key); err != nil {

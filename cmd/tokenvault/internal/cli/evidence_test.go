@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestVerdictsHaveExitCodes(t *testing.T) {
@@ -89,14 +90,9 @@ func TestTextsOfVerify(t *testing.T) {
 	}
 	path := filepath.Join("testdata", "verify.golden")
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(path, all.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, all.Bytes(), 0o600))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), all.String()); diff != "" {
 		t.Errorf("texts (-want +got):\n%s", diff)
 	}

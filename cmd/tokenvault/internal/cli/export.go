@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
@@ -34,7 +35,7 @@ func (p *exportFlags) flags(f *flag.FlagSet) {
 func (p *exportFlags) seal() ([]age.Recipient, error) {
 	text := strings.Join(p.recipients, "\n")
 	if p.recipientsFile != "" {
-		content, err := readFile(p.recipientsFile)
+		content, err := shell.ReadFile(p.recipientsFile)
 		if err != nil {
 			return nil, err
 		}
@@ -43,15 +44,15 @@ func (p *exportFlags) seal() ([]age.Recipient, error) {
 	sealed := strings.TrimSpace(text) != ""
 	switch {
 	case sealed && p.clear:
-		return nil, usagef("give recipients or --clear, not both")
+		return nil, shell.Usagef("give recipients or --clear, not both")
 	case !sealed && !p.clear:
-		return nil, usagef("no recipient is given: use --recipient with an age recipient, or --clear to write plaintext")
+		return nil, shell.Usagef("no recipient is given: use --recipient with an age recipient, or --clear to write plaintext")
 	case p.clear:
 		return nil, nil
 	}
 	recipients, err := age.ParseRecipients(strings.NewReader(text))
 	if err != nil {
-		return nil, usagef("an age recipient is invalid; it begins with age1")
+		return nil, shell.Usagef("an age recipient is invalid; it begins with age1")
 	}
 	return recipients, nil
 }
@@ -63,13 +64,13 @@ func exportTokens(c *call, p *exportFlags) error {
 	}
 	if p.clear {
 		if c.operatorName() == "" {
-			return usagef("a plaintext export needs a name for the audit log; use --actor")
+			return shell.Usagef("a plaintext export needs a name for the audit log; use --actor")
 		}
 		if err := c.confirm("This writes the plaintext of tokens. Continue?"); err != nil {
 			return err
 		}
 	} else if _, shown := terminal.Columns(c.Out); shown && c.exportFile() == "" {
-		return usagef("a sealed export is not for a terminal: name a file")
+		return shell.Usagef("a sealed export is not for a terminal: name a file")
 	}
 	o, err := c.open()
 	if err != nil {
@@ -92,7 +93,7 @@ func exportTokens(c *call, p *exportFlags) error {
 	if err != nil {
 		return err
 	}
-	c.note("Exported %s.", counted(tokens, "token"))
+	c.note("Exported %s.", shell.Counted(tokens, "token"))
 	return nil
 }
 
@@ -124,12 +125,12 @@ func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipie
 		if err != nil {
 			return n, err
 		}
-		if err := writeJSON(out, token); err != nil {
+		if err := shell.WriteJSON(out, token); err != nil {
 			return n, err
 		}
 		if n++; n%progressEvery == 0 {
 			rate := float64(n) / max(bar.Took().Seconds(), 0.001)
-			bar.Show("Exporting", -1, fmt.Sprintf("%s tokens  %s/s", grouped(n), grouped(int(rate))))
+			bar.Show("Exporting", -1, fmt.Sprintf("%s tokens  %s/s", shell.Grouped(n), shell.Grouped(int(rate))))
 		}
 	}
 	return n, finish()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -25,18 +26,10 @@ func TestFormerSchema(t *testing.T) {
 			if backend == "postgres" {
 				path = pgtest.URL(t)
 			}
-			script, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "storage", "internal", "sqlstore", "testdata", "former.sql"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			db, err := sql.Open(driver, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			script := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "..", "storage", "internal", "sqlstore", "testdata", "former.sql")))(t)
+			db := must.Get(sql.Open(driver, path))(t)
 			defer func() { _ = db.Close() }()
-			if _, err := db.ExecContext(context.Background(), string(script)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.ExecContext(context.Background(), string(script)))(t)
 			w.env["TOKENVAULT_DB"] = path
 			const want = "the database has the tables of an earlier version that this program cannot read"
 			for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"doctor", "--egress-url", ""}, {"migrate", "status"}, {"migrate", "sql", "--pending"}, {"migrate", "up"}} {

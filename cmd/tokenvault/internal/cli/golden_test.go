@@ -19,6 +19,8 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -84,10 +86,7 @@ func newWorld(t *testing.T, way string) *world {
 	}}
 	file := filepath.Join(dir, "vault.db")
 	v := openVault(t, file, key)
-	acme, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	acme := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	for _, typ := range []vault.ApplicationType{vault.ApplicationPublic, vault.ApplicationPrivate, vault.ApplicationManagement} {
 		w.keys[string(typ)] = newKey(t, v.Tenant(acme.ID).Client, typ)
 	}
@@ -116,15 +115,9 @@ func newWorld(t *testing.T, way string) *world {
 
 func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: cli.LateRuntime(),
-		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), file))(t)
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: new(serve.LateRuntime),
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}))(t)
 	t.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			t.Error(err)
@@ -136,10 +129,7 @@ func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
 // newKey creates an application with all permissions of its type.
 func newKey(t *testing.T, c *vault.Client, typ vault.ApplicationType) string {
 	t.Helper()
-	all, err := c.ListPermissions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(c.ListPermissions(t.Context()))(t)
 	p := vault.ApplicationParams{Name: "The " + string(typ) + " one", Type: typ}
 	for _, permission := range all {
 		for _, may := range permission.ApplicationTypes {
@@ -148,33 +138,21 @@ func newKey(t *testing.T, c *vault.Client, typ vault.ApplicationType) string {
 			}
 		}
 	}
-	app, err := c.CreateApplication(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(c.CreateApplication(t.Context(), p))(t)
 	return app.Key
 }
 
 func newSession(t *testing.T, v *vault.Vault, key string) string {
 	t.Helper()
-	c, err := v.Authenticate(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.CreateSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(v.Authenticate(t.Context(), key))(t)
+	s := must.Get(c.CreateSession(t.Context()))(t)
 	return s.SessionKey
 }
 
 // play runs a script.
 func (w *world) play(script string) {
 	w.t.Helper()
-	text, err := os.ReadFile(script)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(script))(w.t)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		verb, rest, _ := strings.Cut(line, " ")
@@ -196,13 +174,9 @@ func (w *world) play(script string) {
 		case verb == "file":
 			name, content, _ := strings.Cut(rest, " ")
 			path := filepath.Join(w.dir, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
 			content = strings.NewReplacer(`\n`, "\n", "$ECHO", w.env["ECHO"]).Replace(content)
-			if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, os.WriteFile(path, []byte(content+"\n"), 0o600))
 		case verb == "tokenvault":
 			w.command(rest, "")
 		case strings.Contains(verb, "="):
@@ -304,15 +278,10 @@ func (w *world) compare(golden string) {
 	got = originForm.ReplaceAllString(got, `"origin":"host"`)
 	got = sizeForm.ReplaceAllString(got, "(size)")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, os.WriteFile(golden, []byte(got), 0o600))
 		return
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(w.t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		w.t.Errorf("%s (-want +got):\n%s", golden, diff)
 	}

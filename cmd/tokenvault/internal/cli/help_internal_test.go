@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/manifest"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestManuals checks that every command has a manual within 80 columns, and an
@@ -18,9 +21,7 @@ func TestManuals(t *testing.T) {
 	for _, cmd := range commands() {
 		var out bytes.Buffer
 		p := &program{getenv: func(string) string { return "" }, Streams: Streams{Out: &out, Err: &out}}
-		if err := p.help(strings.Fields(cmd.name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.help(strings.Fields(cmd.name)))
 		for _, section := range []string{"NAME\n", "SYNOPSIS\n", "EXAMPLE\n", "EXIT STATUS\n"} {
 			if !strings.Contains(out.String(), section) {
 				t.Errorf("%s: the manual has no %s", cmd.name, section)
@@ -81,10 +82,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := p.parse(cmd, []string{"--limit", "9"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.parse(cmd, []string{"--limit", "9"}))(t)
 	if c.target.Path != "x.db" || !c.json || !c.given("limit") || !c.typed("limit") || c.typed("db") || !c.given("type") || c.given("url") {
 		t.Errorf("%+v", c.sets)
 	}
@@ -103,12 +101,12 @@ func TestDiff(t *testing.T) {
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n5\n6\n7\n8\n9\n", "@@ -2 +2 @@| 2| 3| 4|+x| 5| 6| 7"},
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n0\n", "x\n2\n3\n4\n5\n6\n7\n8\n9\n", "@@ -1 +1 @@|-1|+x| 2| 3| 4|@@ -7 +7 @@| 7| 8| 9|-0"},
 	} {
-		if got := strings.Join(diffLines(c.before, c.after), "|"); got != c.want {
+		if got := strings.Join(manifest.Diff(c.before, c.after), "|"); got != c.want {
 			t.Errorf("%q to %q: %q, want %q", c.before, c.after, got, c.want)
 		}
 	}
 	long := strings.Repeat("a\n", 3000)
-	if got := diffLines(long, strings.Repeat("b\n", 3000)); len(got) != 6001 {
+	if got := manifest.Diff(long, strings.Repeat("b\n", 3000)); len(got) != 6001 {
 		t.Errorf("a long one has %d lines", len(got))
 	}
 }
@@ -136,10 +134,7 @@ func TestCommandsOnPages(t *testing.T) {
 	named := regexp.MustCompile(`<code>(?:.*/)?tokenvault ([a-z -]*[a-z])`)
 	found := 0
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if !slices.ContainsFunc(commands(), func(c *command) bool { return strings.HasPrefix(c.name+" ", m[1]+" ") }) {

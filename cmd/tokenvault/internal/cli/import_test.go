@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // run runs a command in the world, and returns its output and exit code.
@@ -48,9 +49,7 @@ func (w *world) path(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
 	if content != "" {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return path
 }
@@ -201,10 +200,7 @@ func TestEndlessRowsAreRefused(t *testing.T) {
 func TestSealedExportCanBeImported(t *testing.T) {
 	t.Parallel()
 	from, to := newWorld(t, local), newWorld(t, local)
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := must.Get(age.GenerateX25519Identity())(t)
 	from.must("token", "create", "--type", "card", "--data", `{"number":"4242424242424242","cvc":"123"}`, "--id", "card-1", "--metadata", "a=b")
 	from.must("token", "create", "--data", "secret-value", "--id", "text-1", "--container", "/x/")
 	file := from.path("tokens.jsonl.age", "")
@@ -224,10 +220,7 @@ func TestSealedExportCanBeImported(t *testing.T) {
 	if out, code := to.run(nil, "import", file); code != 2 || !strings.Contains(out, "--identity") {
 		t.Errorf("without an identity: exit %d\n%s", code, out)
 	}
-	other, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(age.GenerateX25519Identity())(t)
 	if out, code := to.run(nil, "import", file, "--identity", to.path("other.txt", other.String()+"\n")); code != 1 {
 		t.Errorf("with another identity: exit %d\n%s", code, out)
 	}
@@ -246,10 +239,7 @@ func TestSealedExportCanBeImported(t *testing.T) {
 // and without armor, compressed, and with a passphrase on the key.
 func TestOpenPGP(t *testing.T) {
 	t.Parallel()
-	key, err := openpgp.NewEntity("Processor", "", "p@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(openpgp.NewEntity("Processor", "", "p@example.com", nil))(t)
 	for name, c := range map[string]struct{ armored, passphrase, altered bool }{
 		"binary": {}, "armored": {armored: true}, "passphrase": {passphrase: true}, "altered": {altered: true},
 	} {
@@ -261,9 +251,7 @@ func TestOpenPGP(t *testing.T) {
 			if c.altered {
 				message[len(message)-5] ^= 1
 			}
-			if err := os.WriteFile(file, message, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, message, 0o600))
 			args := []string{"import", file, "--type", "card", "--map", "id=ref,data.number=pan", "--delimiter", ";", "--pgp-key", w.path("key.asc", privateKey(t, key, c.passphrase))}
 			if c.passphrase {
 				if out, code := w.run(nil, args...); code != 1 || !strings.Contains(out, "TOKENVAULT_PGP_PASSPHRASE") {
@@ -289,10 +277,7 @@ func TestOpenPGP(t *testing.T) {
 // is imported, from a file or from standard input.
 func TestAlteredOpenPGPImportsNothing(t *testing.T) {
 	t.Parallel()
-	key, err := openpgp.NewEntity("Processor", "", "p@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(openpgp.NewEntity("Processor", "", "p@example.com", nil))(t)
 	var rows strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&rows, `{"id":"row-%d","type":"token","data":"x"}`+"\n", i)
@@ -322,23 +307,13 @@ func encrypted(t *testing.T, to *openpgp.Entity, armored bool, text string) []by
 	var sink io.Writer = &out
 	var closers []io.Closer
 	if armored {
-		a, err := armor.Encode(&out, "PGP MESSAGE", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(armor.Encode(&out, "PGP MESSAGE", nil))(t)
 		sink, closers = a, append(closers, a)
 	}
-	w, err := openpgp.Encrypt(sink, []*openpgp.Entity{to}, nil, nil, &packet.Config{DefaultCompressionAlgo: packet.CompressionZLIB})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(openpgp.Encrypt(sink, []*openpgp.Entity{to}, nil, nil, &packet.Config{DefaultCompressionAlgo: packet.CompressionZLIB}))(t)
+	must.Get(io.WriteString(w, text))(t)
 	for _, c := range append([]io.Closer{w}, closers...) {
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Close())
 	}
 	return out.Bytes()
 }
@@ -347,28 +322,14 @@ func encrypted(t *testing.T, to *openpgp.Entity, armored bool, text string) []by
 func privateKey(t *testing.T, key *openpgp.Entity, passphrase bool) string {
 	t.Helper()
 	var plain, out bytes.Buffer
-	if err := key.SerializePrivateWithoutSigning(&plain, nil); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := openpgp.ReadKeyRing(&plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, key.SerializePrivateWithoutSigning(&plain, nil))
+	keys := must.Get(openpgp.ReadKeyRing(&plain))(t)
 	if passphrase {
-		if err := keys[0].EncryptPrivateKeys([]byte("correct horse"), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, keys[0].EncryptPrivateKeys([]byte("correct horse"), nil))
 	}
-	a, err := armor.Encode(&out, openpgp.PrivateKeyType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := keys[0].SerializePrivateWithoutSigning(a, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(armor.Encode(&out, openpgp.PrivateKeyType, nil))(t)
+	must.Do(t, keys[0].SerializePrivateWithoutSigning(a, nil))
+	must.Do(t, a.Close())
 	return out.String()
 }
 
@@ -377,12 +338,8 @@ func TestGzip(t *testing.T) {
 	w := newWorld(t, local)
 	var file bytes.Buffer
 	z := gzip.NewWriter(&file)
-	if _, err := io.WriteString(z, "\ufeffid\tdata\na-1\tb\na-2\tc\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(z, "\ufeffid\tdata\na-1\tb\na-2\tc\n"))(t)
+	must.Do(t, z.Close())
 	if out := w.must("import", w.path("rows.tsv.gz", file.String()), "--type", "token"); !strings.Contains(out, "2 created") {
 		t.Error(out)
 	}

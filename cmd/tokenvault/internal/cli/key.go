@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/serve"
@@ -69,7 +70,7 @@ func rewrap(c *call) error {
 		return err
 	}
 	if other == nil {
-		return usagef("no old master key is given: use --other-key-file, or the environment variable %s", otherKeyVariable)
+		return shell.Usagef("no old master key is given: use --other-key-file, or the environment variable %s", otherKeyVariable)
 	}
 	o, err := c.openVault()
 	if err != nil {

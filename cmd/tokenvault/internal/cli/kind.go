@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/manifest"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
 // kind is a kind of entity of a tenant: applications, reactors or proxies. T is the
@@ -44,7 +46,7 @@ func (k *kind[T, P]) remove(c *call, o *opened) error {
 		return err
 	}
 	id, name := k.of(item)
-	if err := c.confirm("Delete the " + k.name + " " + printable(name) + "?" + k.ends); err != nil {
+	if err := c.confirm("Delete the " + k.name + " " + shell.Printable(name) + "?" + k.ends); err != nil {
 		return err
 	}
 	return c.say(k.delete(o.api, c.ctx, id), map[string]any{"id": id, "deleted": true}, "Deleted the %s %s.", k.name, id)
@@ -82,7 +84,7 @@ func (k *kind[T, P]) named(c *call, api vault.API, which string) (*T, error) {
 
 // plan compares a manifest with the existing entity of the same name. The
 // parameters are what the manifest asks for.
-func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest, want P, compare func(d *changes, now *T)) (*planned, error) {
+func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest.Manifest, want P, compare func(d *manifest.Changes, now *T)) (*planned, error) {
 	now, err := k.named(c, api, m.Name)
 	if errors.Is(err, vault.ErrNotFound) {
 		now, err = &k.blank, nil
@@ -90,10 +92,10 @@ func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest, want P, compare f
 	if err != nil {
 		return nil, err
 	}
-	d := &changes{}
+	d := &manifest.Changes{}
 	compare(d, now)
 	id, _ := k.of(now)
-	return d.plan(m.Name, id, func() (uuid.UUID, error) {
+	return planOf(d, m.Name, id, func() (uuid.UUID, error) {
 		write := func() (*T, error) { return k.replace(api, c.ctx, id, want) }
 		if id == uuid.Nil {
 			write = func() (*T, error) { return k.create(api, c.ctx, want) }

@@ -2,17 +2,21 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
@@ -47,7 +51,7 @@ func logCommands() []*command {
 }
 
 var logColumns = []column[*vault.LogEntry]{
-	{"TIME", func(e *vault.LogEntry) string { return timeText(e.CreatedAt) }},
+	{"TIME", func(e *vault.LogEntry) string { return shell.TimeText(e.CreatedAt) }},
 	{"OPERATION", func(e *vault.LogEntry) string { return string(e.Operation) }},
 	{"ENTITY", func(e *vault.LogEntry) string { return e.EntityType }},
 	{"ENTITY ID", func(e *vault.LogEntry) string { return e.EntityID }},
@@ -81,15 +85,15 @@ func (p *logFlags) flags(f *flag.FlagSet) {
 func (p *logFlags) params(now time.Time) (vault.ListLogsParams, error) {
 	list := vault.ListLogsParams{EntityType: p.entityType, EntityID: p.entityID, Operation: vault.LogOperation(p.operation)}
 	var err error
-	if list.StartDate, err = parseTime("since", p.since, now, -1); err != nil {
+	if list.StartDate, err = shell.ParseTime("since", p.since, now, -1); err != nil {
 		return list, err
 	}
-	if list.EndDate, err = parseTime("until", p.until, now, -1); err != nil {
+	if list.EndDate, err = shell.ParseTime("until", p.until, now, -1); err != nil {
 		return list, err
 	}
 	if p.actor != "" {
 		if list.ActorID, err = uuid.Parse(p.actor); err != nil {
-			return list, usagef("--actor-id takes the id of an application or a user, a UUID")
+			return list, shell.Usagef("--actor-id takes the id of an application or a user, a UUID")
 		}
 	}
 	return list, nil
@@ -108,7 +112,7 @@ func listLogs(c *call, p *logFlags) error {
 }
 
 func followLogs(c *call, since, file string) error {
-	at, err := parseTime("since", since, time.Now(), -1)
+	at, err := shell.ParseTime("since", since, time.Now(), -1)
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func followLogs(c *call, since, file string) error {
 			return err
 		}
 		for i := range batch.Data {
-			if err := writeJSON(out, &batch.Data[i]); err != nil {
+			if err := shell.WriteJSON(out, &batch.Data[i]); err != nil {
 				return err
 			}
 		}
@@ -162,4 +166,62 @@ func saveCursor(file, cursor string) error {
 		return nil
 	}
 	return serve.ReplaceFile(file, []byte(cursor+"\n"))
+}
+
+func sinkCommands() []*command {
+	return []*command{
+		{
+			name: "sink list", reach: inProcess, summary: "list the destinations of the log, and how far behind they are",
+			example: "tokenvault sink list --json",
+			act: inVault(func(c *call, v *vault.Vault) error {
+				return printAll(c, each(v.ListSinks(c.ctx)), sinkColumns)
+			}),
+		},
+		{
+			name: "sink reset", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "send log entries to a destination again",
+			about: `Servers send all entries again, or the entries since a time. Use the id of an
+				entry to detect duplicates.`,
+			example: "tokenvault sink reset siem --since 24h --yes",
+			setup: func(f *flag.FlagSet) action {
+				since := f.String("since", "", "`time` of the first entry, such as 2030-01-31T00:00:00Z, or a duration before now, such as 24h; by default all")
+				return func(c *call) error {
+					from, err := shell.ParseTime("since", *since, time.Now(), -1)
+					if err != nil {
+						return err
+					}
+					return changeSink("Send log entries to %s again?", func(v *vault.Vault, ctx context.Context, name string) error {
+						return v.ResetSink(ctx, name, from)
+					})(c)
+				}
+			},
+		},
+		{
+			name: "sink skip", args: "NAME", min: 1, max: 1, reach: inProcess, asks: true, summary: "skip the log entries that wait for a destination",
+			about:   "The destination never gets them, unless tokenvault sink reset sends them again.",
+			example: "tokenvault sink skip siem --yes",
+			act:     changeSink("Skip the entries that wait for %s?", (*vault.Vault).SkipSink),
+		},
+	}
+}
+
+var sinkColumns = []column[*vault.SinkStatus]{
+	{"NAME", func(s *vault.SinkStatus) string { return s.Name }},
+	{"FORMAT", func(s *vault.SinkStatus) string { return s.Format }},
+	{"SENT", func(s *vault.SinkStatus) string { return strconv.FormatInt(s.Sent, 10) }},
+	{"REFUSED", func(s *vault.SinkStatus) string { return strconv.FormatInt(s.Refused, 10) }},
+	{"BEHIND", func(s *vault.SinkStatus) string { return strconv.Itoa(s.Behind) }},
+	{"OLDEST", func(s *vault.SinkStatus) string { return shell.TimeText(s.Oldest) }},
+	{"LAST SUCCESS", func(s *vault.SinkStatus) string { return shell.TimeText(s.LastSuccess) }},
+}
+
+// changeSink returns an action that moves the position of the sink in the first
+// argument, after a question.
+func changeSink(question string, change func(*vault.Vault, context.Context, string) error) action {
+	return inVault(func(c *call, v *vault.Vault) error {
+		name := c.args[0]
+		if err := c.confirm(fmt.Sprintf(question, shell.Printable(name))); err != nil {
+			return err
+		}
+		return c.say(change(v, c.ctx, name), map[string]any{"name": name, "changed": true}, "Moved the position of %s in the log.", shell.Printable(name))
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
@@ -22,31 +21,11 @@ func masked(ctx context.Context, t *vault.Token) *vault.Token {
 		return t
 	}
 	shown := *t
-	shown.Data, shown.Transform = maskedData(ctx, t), vault.TransformMask
+	shown.Data, shown.Transform = token.Masked(ctx, string(t.Type), t.Data, t.Mask), vault.TransformMask
 	if shown.Data == nil {
 		shown.Transform = vault.TransformRedact
 	}
 	return &shown
-}
-
-// maskedData evaluates the mask of a token. It returns nil if there is no mask, or
-// if the mask fails.
-func maskedData(ctx context.Context, t *vault.Token) vault.JSON {
-	if len(t.Data) == 0 || len(t.Mask) == 0 {
-		return nil
-	}
-	data, err := jsonx.Parse(t.Data, jsonx.Limits{})
-	if err != nil {
-		return nil
-	}
-	mask, err := jsonx.Parse(t.Mask, jsonx.Limits{})
-	if err != nil {
-		return nil
-	}
-	if t.Type == vault.TypeCard {
-		data = data.Without("cvc") // expressions never see the cvc
-	}
-	return (&token.Body{Data: data, Mask: mask}).MaskedText(ctx)
 }
 
 // printTokens prints tokens that are listed.

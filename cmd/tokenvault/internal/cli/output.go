@@ -2,14 +2,11 @@ package cli
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
-	"time"
-	"unicode/utf8"
 
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
@@ -18,13 +15,6 @@ type column[T any] struct {
 	title string
 	text  func(T) string
 }
-
-// gap is the space between columns.
-const gap = "  "
-
-// narrowest is the minimum width of a column that is narrowed to fit the
-// terminal.
-const narrowest = 8
 
 // printAll prints items as one JSON object per line, or as a table. A table
 // holds all rows in memory so that its columns line up. JSON is written as it
@@ -37,7 +27,7 @@ func printAll[T any](c *call, items iter.Seq2[T, error], columns []column[T]) er
 				_ = out.Flush()
 				return err
 			}
-			if err := writeJSON(out, item); err != nil {
+			if err := shell.WriteJSON(out, item); err != nil {
 				return err
 			}
 		}
@@ -55,12 +45,12 @@ func printAll[T any](c *call, items iter.Seq2[T, error], columns []column[T]) er
 		}
 		row := make([]string, len(columns))
 		for i, col := range columns {
-			row[i] = printable(col.text(item))
+			row[i] = shell.Printable(col.text(item))
 		}
 		rows = append(rows, row)
 	}
 	if len(rows) > 1 || failed == nil {
-		c.printTable(rows)
+		shell.PrintTable(c.Out, c.palette(), rows)
 	}
 	return failed
 }
@@ -79,7 +69,7 @@ func printOne[T any](c *call, columns []column[T]) func(T, error) error {
 // that is not empty.
 func printItem[T any](c *call, item T, columns []column[T]) error {
 	if c.json {
-		return writeJSON(c.Out, item)
+		return shell.WriteJSON(c.Out, item)
 	}
 	width := 0
 	for _, col := range columns {
@@ -91,12 +81,12 @@ func printItem[T any](c *call, item T, columns []column[T]) error {
 		if text == "" {
 			continue
 		}
-		label := fmt.Sprintf("%-*s", width+len(gap), strings.ToLower(col.title))
+		label := fmt.Sprintf("%-*s", width+len(shell.Gap), strings.ToLower(col.title))
 		if strings.Contains(text, "\n") { // below its label
 			label = strings.TrimRight(label, " ")
 			text = strings.ReplaceAll("\n"+strings.TrimLeft(text, "\n"), "\n", "\n    ")
 		}
-		if _, err := fmt.Fprintf(c.Out, "%s%s\n", p.Dim(label), printable(text)); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "%s%s\n", p.Dim(label), shell.Printable(text)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +100,7 @@ func (c *call) say(err error, object map[string]any, format string, args ...any)
 		return err
 	}
 	if c.json {
-		return writeJSON(c.Out, object)
+		return shell.WriteJSON(c.Out, object)
 	}
 	_, err = fmt.Fprintf(c.Out, format+"\n", args...)
 	return err
@@ -121,86 +111,7 @@ func (c *call) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.Err, format+"\n", args...)
 }
 
-func writeJSON(w io.Writer, x any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(x)
-}
-
-// printTable prints rows; the first one is the header. If the output is a
-// terminal, the table fits its width.
-func (c *call) printTable(rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	if columns, ok := terminal.Columns(c.Out); ok && columns > 0 {
-		fit(widths, columns-1)
-	}
-	p := c.palette()
-	for n, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			cell = shorten(cell, widths[i])
-			line.WriteString(cell)
-			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + gap)
-			}
-		}
-		text := strings.TrimRight(line.String(), " ")
-		if n == 0 {
-			text = p.Bold(text)
-		}
-		_, _ = fmt.Fprintln(c.Out, text)
-	}
-}
-
-// fit narrows the widest columns until the table is no wider than room.
-func fit(widths []int, room int) {
-	for {
-		sum, widest := (len(widths)-1)*len(gap), 0
-		for i, width := range widths {
-			sum += width
-			if width > widths[widest] {
-				widest = i
-			}
-		}
-		if sum <= room || widths[widest] <= narrowest {
-			return
-		}
-		widths[widest]--
-	}
-}
-
-// shorten truncates a text to a width and marks that with an ellipsis.
-func shorten(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	return string([]rune(s)[:max(width-1, 0)]) + "…"
-}
-
-// printable replaces control characters, which could manipulate the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
 func (c *call) palette() terminal.Palette { return terminal.NewPalette(c.Out, c.getenv) }
-
-// timeText returns a time for a table.
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04:05")
-}
 
 // each iterates over items that are in memory, unless reading them failed.
 func each[T any](items []T, err error) iter.Seq2[*T, error] {

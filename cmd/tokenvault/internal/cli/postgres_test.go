@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -53,14 +54,9 @@ func TestPrintedMigrationsRun(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	w := &world{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_DB": url}}
-	db, err := sql.Open("postgres", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", url))(t)
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), w.must("migrate", "sql")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.ExecContext(t.Context(), w.must("migrate", "sql")))(t)
 	if out := w.must("migrate", "status"); strings.Contains(out, "pending") {
 		t.Error(out)
 	}

@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"regexp"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // interrupted is the error of a command that a signal has ended.
@@ -37,68 +40,6 @@ func ended(ctx context.Context, err error) error {
 	return &interrupted{}
 }
 
-// packagePrefix matches the package names at the start of errors.
-var packagePrefix = regexp.MustCompile(`(^|: |\n)(?:(?:vault|vaultclient|httpserver|jsruntime|postgres|sqlite|serve|console|pq|age|openpgp): )+`)
-
-// goNames replaces the Go names of settings in errors by the names of flags.
-var goNames = strings.NewReplacer(
-	"see Options.AllowPlainHTTP", "--allow-plain-http allows it",
-	"; turn it on, or set Options.AllowAsyncCommit", "; turn it on",
-	"set Options.TransactionPooler (-pooler of the server)", "give --pooler",
-	", and, unless Options.Migrate is MigrateCheck, to create them", ", and tokenvault migrate up must be allowed to create them",
-	"set Options.Schema", "give --schema", "Options.MaxConns", "--max-conns", "Options.Prefix", "--prefix", "in Options.Origins", "in --cors-origins",
-	", or raise Options.MaxAnswer", "", "the option AllowHTTP", "--allow-http-sinks",
-)
-
-// told returns the text of an error for a person at a shell. It has no
-// package names and no repetitions, and uses the names of flags for settings.
-func told(err error) string {
-	text := fault.Text(err)
-	if errors.Is(err, vault.ErrWrongKey) { // the cipher's error adds nothing
-		_, hint, _ := strings.Cut(text, "\n")
-		text = strings.TrimSpace(vault.ErrWrongKey.Error() + "\n" + hint)
-	}
-	return goNames.Replace(packagePrefix.ReplaceAllString(text, "$1"))
-}
-
-// suggestion returns the known word that is most similar to a misspelled
-// word, or "".
-func suggestion(word string, known []string) string {
-	best, least := "", 3 // at most two typing errors
-	for _, k := range known {
-		if d := distance(word, k); d < least && d < len(k)/2+1 {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance returns how many characters must be inserted, deleted, replaced,
-// or swapped with a neighbor to turn a into b.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
-}
-
 // unknownCommand returns the error for a command that does not exist.
 func unknownCommand(args []string) error {
 	var names, first []string
@@ -109,15 +50,15 @@ func unknownCommand(args []string) error {
 	}
 	meant := ""
 	if len(args) > 1 {
-		meant = suggestion(args[0]+" "+args[1], names)
+		meant = shell.Suggestion(args[0]+" "+args[1], names)
 	}
 	if meant == "" {
-		meant = suggestion(args[0], slices.Concat(first, names))
+		meant = shell.Suggestion(args[0], slices.Concat(first, names))
 	}
 	if meant == "" {
-		return usagef("unknown command; see tokenvault --help")
+		return shell.Usagef("unknown command; see tokenvault --help")
 	}
-	return usagef("unknown command; did you mean tokenvault %s? See tokenvault --help", meant)
+	return shell.Usagef("unknown command; did you mean tokenvault %s? See tokenvault --help", meant)
 }
 
 // tokenTypes are the types of tokens.
@@ -131,8 +72,79 @@ func checkType(typ string) error {
 	if typ == "" || slices.Contains(tokenTypes, typ) {
 		return nil
 	}
-	if meant := suggestion(typ, tokenTypes); meant != "" {
-		return usagef("--type is not a type of tokens; did you mean %s?", meant)
+	if meant := shell.Suggestion(typ, tokenTypes); meant != "" {
+		return shell.Usagef("--type is not a type of tokens; did you mean %s?", meant)
 	}
-	return usagef("--type is one of: %s", strings.Join(tokenTypes, ", "))
+	return shell.Usagef("--type is one of: %s", strings.Join(tokenTypes, ", "))
+}
+
+// errDeclined means that the operator answered no.
+var errDeclined = errors.New("nothing was done")
+
+// confirm requires confirmation before an irreversible action. Without a terminal,
+// --yes is required.
+func (c *call) confirm(question string) error {
+	if c.yes {
+		return nil
+	}
+	if !c.canAsk() {
+		return shell.Usagef("tokenvault %s needs a confirmation, and there is no terminal: use --yes", c.cmd.name)
+	}
+	if _, err := io.WriteString(c.Err, question+" [y/N] "); err != nil {
+		return err
+	}
+	answer, err := c.readLine()
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errDeclined
+}
+
+// readLine reads a line of input until a signal ends the command. Reading
+// from a terminal cannot be interrupted, so the goroutine keeps reading until
+// the program exits.
+func (c *call) readLine() (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		text, err := bufio.NewReader(c.In).ReadString('\n')
+		read <- answer{text, err}
+	}()
+	select {
+	case a := <-read:
+		if a.err != nil && !errors.Is(a.err, io.EOF) {
+			return "", a.err
+		}
+		return a.text, nil
+	case <-c.ctx.Done():
+		_, _ = io.WriteString(c.Err, "\n") // so that the question keeps its line
+		return "", &interrupted{hint: errDeclined.Error()}
+	}
+}
+
+// canAsk reports whether a person can read a question and type a reply.
+func (c *call) canAsk() bool {
+	in, ok := c.In.(*os.File)
+	if !ok {
+		return false
+	}
+	_, reads := terminal.Columns(c.Err)
+	_, answers := terminal.Columns(in)
+	return reads && answers
+}
+
+// confirmClear requires confirmation before plaintext is printed to a terminal,
+// where others may see it and the scrollback keeps it.
+func (c *call) confirmClear() error {
+	if _, shown := terminal.Columns(c.Out); !shown {
+		return nil
+	}
+	return c.confirm("This prints plaintext on the terminal. Continue?")
 }

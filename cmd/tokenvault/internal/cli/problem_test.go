@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
@@ -128,14 +129,9 @@ func TestInterruptedImportIsResumed(t *testing.T) {
 // forget changes a state so that only a third of the rows is done.
 func forget(t *testing.T, state string, rows int) {
 	t.Helper()
-	text, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(state))(t)
 	name, _, _ := strings.Cut(string(text), `"rows":`)
-	if err := os.WriteFile(state, fmt.Appendf([]byte(name), `"rows":%d,"created":%d,"done":false}`, rows/3, rows/3), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(state, fmt.Appendf([]byte(name), `"rows":%d,"created":%d,"done":false}`, rows/3, rows/3), 0o600))
 }
 
 // TestInterruptAtAQuestion presses Ctrl-C at a question.

@@ -3,9 +3,18 @@ package cli
 import (
 	"cmp"
 	"flag"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
 
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
 func processCommands() []*command {
@@ -70,10 +79,10 @@ func consoleLinkCommand() *command {
 func printConsoleLink(c *call, user, roleName, addr, at string, tls bool) error {
 	role, err := serve.ParseRole(roleName)
 	if err != nil {
-		return usagef("--role: %v", err)
+		return shell.Usagef("--role: %v", err)
 	}
 	if user = cmp.Or(user, c.operator()); user == "" {
-		return usagef("--user is required")
+		return shell.Usagef("--user is required")
 	}
 	if at == "" {
 		if at, err = serve.ConsoleURL(addr, tls); err != nil {
@@ -89,4 +98,95 @@ func printConsoleLink(c *call, user, roleName, addr, at string, tls bool) error 
 		return err
 	}
 	return c.say(nil, map[string]any{"link": link, "user": user, "role": roleName}, "%s", link)
+}
+
+func forwardCommands() []*command {
+	return []*command{
+		{
+			name: "forward ca", reach: inProcess, summary: "print the certificate that clients of the forward proxy must trust",
+			example: "tokenvault forward ca --db vault.db --key-file vault.key > forward.pem",
+			act:     inVault(func(c *call, v *vault.Vault) error { return c.printText(v.ForwardCA(c.ctx)) }),
+		},
+		{
+			name: "forward rotate-ca", reach: inProcess, summary: "replace the certificate of the forward proxy, and print what clients must trust",
+			about: `The old certificate signs for 7 more days. Until then, give clients both
+				certificates. With --now it signs no longer: use this if its key may be known to
+				others, and remove the old certificate from all clients. Servers follow within
+				a second.`,
+			example: "tokenvault forward rotate-ca --domains stripe.com,adyen.com > forward.pem",
+			setup: func(f *flag.FlagSet) action {
+				o := &vault.RotateCAOptions{}
+				f.BoolVar(&o.Now, "now", false, "end the old certificate at once")
+				domains := f.String("domains", "", "`names` of domains, separated by commas, that the new certificate is limited to")
+				return inVault(func(c *call, v *vault.Vault) error {
+					if *domains != "" {
+						o.Domains = strings.Split(strings.ToLower(*domains), ",")
+					}
+					return c.printText(v.RotateForwardCA(c.ctx, o))
+				})
+			},
+		},
+	}
+}
+
+// version is the version of the program.
+type version struct {
+	Version  string         `json:"version"`
+	Commit   string         `json:"commit,omitempty"`
+	Modified bool           `json:"modified,omitempty"` // after the commit
+	Go       string         `json:"go"`
+	Schema   map[string]int `json:"schema"` // the newest migration of each database
+}
+
+// newVersion returns the version from the build information.
+func newVersion(info *debug.BuildInfo) version {
+	v := version{Version: "unknown", Go: runtime.Version(), Schema: map[string]int{
+		"sqlite": newest(sqlite.Migrations()), "postgres": newest(postgres.Migrations("")),
+	}}
+	if info == nil {
+		return v
+	}
+	v.Version = cmp.Or(info.Main.Version, v.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+// newest returns the version of the last migration.
+func newest(all []storage.Migration) int { return all[len(all)-1].Version }
+
+// String returns the version for people.
+func (v version) String() string {
+	commit := cmp.Or(v.Commit, "unknown")
+	if v.Modified {
+		commit += " with changes"
+	}
+	return fmt.Sprintf("tokenvault %s\ncommit  %s\nschema  sqlite %d, postgres %d\nbuilt   with %s", v.Version, commit, v.Schema["sqlite"], v.Schema["postgres"], v.Go)
+}
+
+func versionCommand() *command {
+	return &command{
+		name: "version", summary: "print the version, the commit and the schema of this program",
+		about: `The schema is the newest migration that the program has for each database;
+			tokenvault migrate status compares it with a database.`,
+		example: "tokenvault version --json",
+		setup: func(f *flag.FlagSet) action {
+			asJSON := f.Bool("json", false, "print one JSON object per line")
+			return func(c *call) error {
+				info, _ := debug.ReadBuildInfo()
+				v := newVersion(info)
+				if *asJSON {
+					return shell.WriteJSON(c.Out, v)
+				}
+				_, err := fmt.Fprintln(c.Out, v)
+				return err
+			}
+		},
+	}
 }

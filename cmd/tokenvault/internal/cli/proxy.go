@@ -15,6 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/manifest"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
 func proxyCommands() []*command {
@@ -30,7 +32,7 @@ func proxyCommands() []*command {
 			example: "tokenvault proxy get Gateway --tenant Acme",
 			act:     inTenant(proxies.show),
 		},
-		applyCommand(proxyKind, `
+		applyCommand(manifest.Proxy, `
 			A proxy has name, destination_url, require_auth, configuration, application, and
 			request_transform and response_transform with code or code_file. Without these
 			the code is in the files beside it that have the same name and end in
@@ -60,7 +62,7 @@ func proxyCommands() []*command {
 }
 
 var proxies = kind[vault.Proxy, vault.ProxyParams]{
-	name: proxyKind, columns: proxyColumns, blank: vault.Proxy{RequireAuth: true},
+	name: manifest.Proxy, columns: proxyColumns, blank: vault.Proxy{RequireAuth: true},
 	of:   func(x *vault.Proxy) (uuid.UUID, string) { return x.ID, x.Name },
 	ends: " Its key stops working at once.",
 	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Proxy, error] {
@@ -74,8 +76,8 @@ var proxyColumns = []column[*vault.Proxy]{
 	{"NAME", func(x *vault.Proxy) string { return nameText(x.Name, x.Unreadable) }},
 	{"DESTINATION", func(x *vault.Proxy) string { return x.DestinationURL }},
 	{"AUTH", func(x *vault.Proxy) string { return strconv.FormatBool(x.RequireAuth) }},
-	{"CREATED", func(x *vault.Proxy) string { return timeText(x.CreatedAt) }},
-	{"MODIFIED", func(x *vault.Proxy) string { return timeText(x.ModifiedAt) }},
+	{"CREATED", func(x *vault.Proxy) string { return shell.TimeText(x.CreatedAt) }},
+	{"MODIFIED", func(x *vault.Proxy) string { return shell.TimeText(x.ModifiedAt) }},
 	{"APPLICATION", func(x *vault.Proxy) string { return idText(x.ApplicationID) }},
 	{"KEY", func(x *vault.Proxy) string { return x.Key }},
 	{"CONFIGURATION", func(x *vault.Proxy) string { return namesText(x.Configuration) }},
@@ -104,7 +106,7 @@ func codeText(code string) string {
 }
 
 // planProxy compares a manifest with the existing proxy of the same name.
-func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
+func planProxy(c *call, api vault.API, m *manifest.Manifest) (*planned, error) {
 	if m.Code != "" || m.CodeFile != "" {
 		return nil, errors.New("a proxy has code in request_transform and response_transform alone; is it a reactor?")
 	}
@@ -112,17 +114,17 @@ func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	return proxies.plan(c, api, m, want, func(d *changes, now *vault.Proxy) {
-		d.text("destination_url", now.DestinationURL, want.DestinationURL)
-		d.text("require_auth", strconv.FormatBool(now.RequireAuth), strconv.FormatBool(*want.RequireAuth))
-		d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
-		d.configuration(now.Configuration, want.Configuration)
-		d.code("request_transform", codeOf(now.RequestTransform), codeOf(want.RequestTransform))
-		d.code("response_transform", codeOf(now.ResponseTransform), codeOf(want.ResponseTransform))
+	return proxies.plan(c, api, m, want, func(d *manifest.Changes, now *vault.Proxy) {
+		d.Text("destination_url", now.DestinationURL, want.DestinationURL)
+		d.Text("require_auth", strconv.FormatBool(now.RequireAuth), strconv.FormatBool(*want.RequireAuth))
+		d.Text("application", idText(now.ApplicationID), idText(want.ApplicationID))
+		d.Configuration(now.Configuration, want.Configuration)
+		d.Code("request_transform", codeOf(now.RequestTransform), codeOf(want.RequestTransform))
+		d.Code("response_transform", codeOf(now.ResponseTransform), codeOf(want.ResponseTransform))
 	})
 }
 
-func proxyParams(c *call, api vault.API, m *manifest) (vault.ProxyParams, error) {
+func proxyParams(c *call, api vault.API, m *manifest.Manifest) (vault.ProxyParams, error) {
 	p := vault.ProxyParams{Name: m.Name, DestinationURL: m.DestinationURL, RequireAuth: m.RequireAuth}
 	if p.DestinationURL == "" {
 		return p, errors.New("a proxy needs a destination_url")
@@ -137,7 +139,7 @@ func proxyParams(c *call, api vault.API, m *manifest) (vault.ProxyParams, error)
 		p.ResponseTransform = &vault.ProxyTransform{Code: m.ResponseTransform.Code}
 	}
 	var err error
-	if p.Configuration, err = m.configuration(c.getenv); err != nil {
+	if p.Configuration, err = m.Configuration(c.getenv); err != nil {
 		return p, err
 	}
 	p.ApplicationID, err = applicationID(c, api, m.Application)
@@ -170,7 +172,7 @@ func runProxy(c *call, p *proxyFlags) error {
 	for _, line := range p.headers {
 		name, text, ok := strings.Cut(line, ":")
 		if !ok {
-			return usagef("--header takes a name and a value with a colon in between")
+			return shell.Usagef("--header takes a name and a value with a colon in between")
 		}
 		request.Header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
 	}
@@ -207,7 +209,7 @@ func (c *call) proxyKey(api vault.API) (string, error) {
 		if key := c.getenv(proxyKeyVariable); key != "" {
 			return key, nil
 		}
-		return "", usagef("no proxy is given: use its id or name, or its key in the environment variable %s", proxyKeyVariable)
+		return "", shell.Usagef("no proxy is given: use its id or name, or its key in the environment variable %s", proxyKeyVariable)
 	}
 	x, err := proxies.find(c, api, c.args[0])
 	if err != nil {

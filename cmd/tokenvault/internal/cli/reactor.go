@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/manifest"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
 func reactorCommands() []*command {
@@ -25,7 +27,7 @@ func reactorCommands() []*command {
 			example: "tokenvault reactor get Charge --tenant Acme",
 			act:     inTenant(reactors.show),
 		},
-		applyCommand(reactorKind, `
+		applyCommand(manifest.Reactor, `
 			A reactor has name, code or code_file, configuration and application. Without
 			code and code_file the code is in the file beside it that has the same name and
 			ends in .js, .mjs, .cjs or .ts; code without such a file describes a reactor too.`,
@@ -56,7 +58,7 @@ func reactorCommands() []*command {
 }
 
 var reactors = kind[vault.Reactor, vault.ReactorParams]{
-	name: reactorKind, columns: reactorColumns,
+	name: manifest.Reactor, columns: reactorColumns,
 	of: func(r *vault.Reactor) (uuid.UUID, string) { return r.ID, r.Name },
 	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Reactor, error] {
 		return api.AllReactors(ctx, vault.ListParams{Name: name})
@@ -68,32 +70,32 @@ var reactorColumns = []column[*vault.Reactor]{
 	{"ID", func(r *vault.Reactor) string { return r.ID.String() }},
 	{"NAME", func(r *vault.Reactor) string { return nameText(r.Name, r.Unreadable) }},
 	{"APPLICATION", func(r *vault.Reactor) string { return idText(r.ApplicationID) }},
-	{"CREATED", func(r *vault.Reactor) string { return timeText(r.CreatedAt) }},
-	{"MODIFIED", func(r *vault.Reactor) string { return timeText(r.ModifiedAt) }},
+	{"CREATED", func(r *vault.Reactor) string { return shell.TimeText(r.CreatedAt) }},
+	{"MODIFIED", func(r *vault.Reactor) string { return shell.TimeText(r.ModifiedAt) }},
 	{"CONFIGURATION", func(r *vault.Reactor) string { return namesText(r.Configuration) }},
 	{"CODE", func(r *vault.Reactor) string { return codeText(r.Code) }},
 }
 
 // planReactor compares a manifest with the existing reactor of the same name.
-func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
+func planReactor(c *call, api vault.API, m *manifest.Manifest) (*planned, error) {
 	if m.DestinationURL != "" || m.RequireAuth != nil || m.RequestTransform != nil || m.ResponseTransform != nil {
 		return nil, fmt.Errorf("a reactor has no destination_url, require_auth or transforms; is it a proxy?")
 	}
 	if strings.TrimSpace(m.Code) == "" {
-		return nil, fmt.Errorf("a reactor needs code: give code or code_file, or put the code in %s.js beside it", stem(m.file))
+		return nil, fmt.Errorf("a reactor needs code: give code or code_file, or put the code in %s.js beside it", manifest.Stem(m.File))
 	}
 	want := vault.ReactorParams{Name: m.Name, Code: m.Code}
 	var err error
-	if want.Configuration, err = m.configuration(c.getenv); err != nil {
+	if want.Configuration, err = m.Configuration(c.getenv); err != nil {
 		return nil, err
 	}
 	if want.ApplicationID, err = applicationID(c, api, m.Application); err != nil {
 		return nil, err
 	}
-	return reactors.plan(c, api, m, want, func(d *changes, now *vault.Reactor) {
-		d.text("application", idText(now.ApplicationID), idText(want.ApplicationID))
-		d.configuration(now.Configuration, want.Configuration)
-		d.code("code", now.Code, want.Code)
+	return reactors.plan(c, api, m, want, func(d *manifest.Changes, now *vault.Reactor) {
+		d.Text("application", idText(now.ApplicationID), idText(want.ApplicationID))
+		d.Configuration(now.Configuration, want.Configuration)
+		d.Code("code", now.Code, want.Code)
 	})
 }
 
@@ -125,7 +127,7 @@ func runReactor(c *call, args string, p vault.ReactParams) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c.Out, result)
+	return shell.WriteJSON(c.Out, result)
 }
 
 // runnableReactor returns the id of the reactor to run. It does not look up

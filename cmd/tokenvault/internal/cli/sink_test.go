@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -19,25 +20,14 @@ func (d *destination) Send(context.Context, []byte, string) error { return d.err
 // sends opens the vault of the world with a sink at a time, and lets it send.
 func (w *world) sends(at time.Time, dest vault.LogSender) {
 	w.t.Helper()
-	store, err := sqlite.Open(w.t.Context(), w.env["DB"])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	key, err := vault.ParseKey(w.env["KEY"])
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := vault.Open(w.t.Context(), store, key, &vault.Config{
+	store := must.Get(sqlite.Open(w.t.Context(), w.env["DB"]))(w.t)
+	key := must.Get(vault.ParseKey(w.env["KEY"]))(w.t)
+	v := must.Get(vault.Open(w.t.Context(), store, key, &vault.Config{
 		SweepEvery: -1, WorkEvery: -1, Now: func() time.Time { return at }, Sinks: []vault.Sink{{Name: "siem", Sender: dest, FromStart: true}},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	_, err = v.CreateTenant(w.t.Context(), "Of "+at.String())
+	}))(w.t)
+	_, err := v.CreateTenant(w.t.Context(), "Of "+at.String())
 	_ = v.SendLogs(w.t.Context())
-	if err := errors.Join(err, v.Close()); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, errors.Join(err, v.Close()))
 }
 
 // doctor reports sinks that are behind, and the sink commands fix them.

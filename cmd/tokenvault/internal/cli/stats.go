@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
@@ -104,7 +105,7 @@ func stats(c *call, v *vault.Vault) error {
 		t.add(s, time.Now())
 	}
 	if c.json {
-		return writeJSON(c.Out, t)
+		return shell.WriteJSON(c.Out, t)
 	}
 	t.print(c)
 	return nil
@@ -126,7 +127,7 @@ func (c *call) statsTenants() ([]vault.Tenant, error) {
 func (t *total) print(c *call) {
 	p := c.palette()
 	heading := func(text string) { fmt.Fprintf(c.Out, "\n%s\n", p.Bold(text)) }
-	fmt.Fprintln(c.Out, p.Bold("Tokens")+"  "+grouped(t.Tokens))
+	fmt.Fprintln(c.Out, p.Bold("Tokens")+"  "+shell.Grouped(t.Tokens))
 	if len(t.TokensByType) > 0 {
 		heading("By type")
 		printBars(c, t.TokensByType)
@@ -140,17 +141,17 @@ func (t *total) print(c *call) {
 		name string
 		n    int
 	}{{"waiting", t.Jobs.Waiting}, {"running", t.Jobs.Running}, {"given up", t.Jobs.Dead}} {
-		fmt.Fprintf(c.Out, "  %-8s  %s\n", row.name, grouped(row.n))
+		fmt.Fprintf(c.Out, "  %-8s  %s\n", row.name, shell.Grouped(row.n))
 	}
 	heading("Others")
-	fmt.Fprintf(c.Out, "  tenants      %s\n  sessions     %s\n  log entries  %s\n", grouped(t.Tenants), grouped(t.Sessions), grouped(t.LogEntries))
+	fmt.Fprintf(c.Out, "  tenants      %s\n  sessions     %s\n  log entries  %s\n", shell.Grouped(t.Tenants), shell.Grouped(t.Sessions), shell.Grouped(t.LogEntries))
 	if t.Unreadable > 0 {
-		fmt.Fprintf(c.Out, "  unreadable   %s\n", p.Bad(counted(t.Unreadable, "tenant")))
+		fmt.Fprintf(c.Out, "  unreadable   %s\n", p.Bad(shell.Counted(t.Unreadable, "tenant")))
 	}
 	heading("Data keys by age")
 	for _, age := range ages {
 		if n := t.KeysByAge[age]; n > 0 {
-			fmt.Fprintf(c.Out, "  %-14s  %s\n", strings.ReplaceAll(age, "_", " "), grouped(n))
+			fmt.Fprintf(c.Out, "  %-14s  %s\n", strings.ReplaceAll(age, "_", " "), shell.Grouped(n))
 		}
 	}
 }
@@ -177,21 +178,12 @@ func printBars[K ~string](c *call, counts map[K]int) {
 	for _, name := range names {
 		width, most = max(width, len(name)), max(most, counts[name])
 	}
-	digits := len(grouped(most))
+	digits := len(shell.Grouped(most))
 	for _, name := range names {
 		bar := strings.Repeat("█", max(1, counts[name]*barWidth/most))
-		fmt.Fprintf(c.Out, "  %-*s  %*s  %s\n", width, printable(string(name)), digits, grouped(counts[name]), c.palette().Link(bar))
+		fmt.Fprintf(c.Out, "  %-*s  %*s  %s\n", width, shell.Printable(string(name)), digits, shell.Grouped(counts[name]), c.palette().Link(bar))
 	}
 	if rest > 0 {
-		fmt.Fprintf(c.Out, "  %-*s  %*s\n", width, "others", digits, grouped(rest))
+		fmt.Fprintf(c.Out, "  %-*s  %*s\n", width, "others", digits, shell.Grouped(rest))
 	}
-}
-
-// grouped returns a number with thousands separators.
-func grouped(n int) string {
-	text := fmt.Sprint(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
 }

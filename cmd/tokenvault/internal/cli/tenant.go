@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
@@ -59,6 +60,12 @@ func tenantCommands() []*command {
 			example: "tokenvault tenant delete Acme --yes",
 			act:     inVault(deleteTenant),
 		},
+	}
+}
+
+// tenantKeyCommands returns the commands that change the keys of tenants.
+func tenantKeyCommands() []*command {
+	return []*command{
 		{
 			name: "tenant rotate", args: "[ID|NAME]", max: 1, reach: inProcess,
 			summary: "give one tenant or all tenants new data keys",
@@ -92,8 +99,8 @@ var tenantColumns = []column[*vault.Tenant]{
 	{"NAME", func(t *vault.Tenant) string { return nameText(t.Name, t.Unreadable) }},
 	{"DEDUPLICATES", func(t *vault.Tenant) string { return strconv.FormatBool(t.Settings.DeduplicateTokens) }},
 	{"WEBHOOK SECRET", func(t *vault.Tenant) string { return t.WebhookSecret }},
-	{"CREATED", func(t *vault.Tenant) string { return timeText(t.CreatedAt) }},
-	{"MODIFIED", func(t *vault.Tenant) string { return timeText(t.ModifiedAt) }},
+	{"CREATED", func(t *vault.Tenant) string { return shell.TimeText(t.CreatedAt) }},
+	{"MODIFIED", func(t *vault.Tenant) string { return shell.TimeText(t.ModifiedAt) }},
 }
 
 // tenantAPI opens the vault as the tenant in the argument, if there is one.
@@ -104,7 +111,7 @@ func (c *call) tenantAPI() (vault.API, error) {
 			return nil, err
 		}
 		if way == overHTTP {
-			return nil, usagef("over HTTP it is the tenant of the API key: leave out the name, or give --db and the master key")
+			return nil, shell.Usagef("over HTTP it is the tenant of the API key: leave out the name, or give --db and the master key")
 		}
 		c.target.tenant = c.args[0]
 	}
@@ -138,7 +145,7 @@ func eachTenant(ctx context.Context, v *vault.Vault) iter.Seq2[*vault.Tenant, er
 
 func updateTenant(c *call, name string, dedup bool) error {
 	if !c.given("name") && !c.given("deduplicate-tokens") {
-		return usagef("nothing to change: use --name or --deduplicate-tokens")
+		return shell.Usagef("nothing to change: use --name or --deduplicate-tokens")
 	}
 	api, err := c.tenantAPI()
 	if err != nil {
@@ -163,7 +170,7 @@ func deleteTenant(c *call, v *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	if err := c.confirm("Delete the tenant " + printable(nameText(t.Name, t.Unreadable)) + " with all of its tokens, its log and its keys?"); err != nil {
+	if err := c.confirm("Delete the tenant " + shell.Printable(nameText(t.Name, t.Unreadable)) + " with all of its tokens, its log and its keys?"); err != nil {
 		return err
 	}
 	return c.say(v.DeleteTenant(c.ctx, t.ID), map[string]any{"id": t.ID, "deleted": true}, "Deleted the tenant %s.", t.ID)
@@ -171,7 +178,7 @@ func deleteTenant(c *call, v *vault.Vault) error {
 
 func rotateTenants(c *call, all bool) error {
 	if all == (len(c.args) > 0) {
-		return usagef("no tenant is given: use its id or name, or --all")
+		return shell.Usagef("no tenant is given: use its id or name, or --all")
 	}
 	o, err := c.openVault()
 	if err != nil {
@@ -198,12 +205,12 @@ func rotateTenants(c *call, all bool) error {
 		return err
 	}
 	return c.say(nil, map[string]any{"tenants": len(ids), "rows": rows}, "Rotated the keys of %s: %s resealed.",
-		counted(len(ids), "tenant"), counted(rows, "row"))
+		shell.Counted(len(ids), "tenant"), shell.Counted(rows, "row"))
 }
 
 func setTenantKey(c *call, remove bool) error {
 	if remove == (len(c.args) > 1) {
-		return usagef("no key is given: use its URI, or --remove")
+		return shell.Usagef("no key is given: use its URI, or --remove")
 	}
 	o, err := c.openVault()
 	if err != nil {
@@ -223,12 +230,4 @@ func setTenantKey(c *call, remove bool) error {
 		return err
 	}
 	return c.say(nil, map[string]any{"id": t.ID, "key": t.Key}, "Set the key of the tenant %s.", t.ID)
-}
-
-// counted returns a number with a noun, in the plural if needed.
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return strconv.Itoa(n) + " " + thing
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A tenant can rename itself to a name that another tenant no longer uses.
@@ -63,9 +64,7 @@ func TestUnreadableTenantIsMarked(t *testing.T) {
 	w := newWorld(t, local)
 	delete(w.env, "TOKENVAULT_TENANT")
 	var bad vault.Tenant
-	if err := json.Unmarshal([]byte(w.exits(0, "tenant", "create", "Broken", "--json")), &bad); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.exits(0, "tenant", "create", "Broken", "--json")), &bad))
 	w.sql(`UPDATE vault_records SET body = x'00' WHERE tenant_id = ? AND kind = 'ring'`, bad.ID[:])
 	if got := w.exits(0, "tenant", "list"); !strings.Contains(got, bad.ID.String()+"  (unreadable)") || !strings.Contains(got, "Acme") {
 		t.Errorf("tenants: %s", got)

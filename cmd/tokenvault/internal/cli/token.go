@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
@@ -121,11 +122,11 @@ var tokenColumns = []column[*vault.Token]{
 	{"TYPE", func(t *vault.Token) string { return string(t.Type) }},
 	{"DATA", func(t *vault.Token) string { return dataText(t.Data) }},
 	{"CONTAINERS", func(t *vault.Token) string { return strings.Join(t.Containers, ",") }},
-	{"CREATED", func(t *vault.Token) string { return timeText(t.CreatedAt) }},
-	{"EXPIRES", func(t *vault.Token) string { return timeText(t.ExpiresAt) }},
+	{"CREATED", func(t *vault.Token) string { return shell.TimeText(t.CreatedAt) }},
+	{"EXPIRES", func(t *vault.Token) string { return shell.TimeText(t.ExpiresAt) }},
 	{"METADATA", func(t *vault.Token) string { return pairsText(t.Metadata) }},
 	{"FINGERPRINT", func(t *vault.Token) string { return t.Fingerprint }},
-	{"MODIFIED", func(t *vault.Token) string { return timeText(t.ModifiedAt) }},
+	{"MODIFIED", func(t *vault.Token) string { return shell.TimeText(t.ModifiedAt) }},
 }
 
 // dataText returns data for a table: a string without its quotes.
@@ -192,7 +193,7 @@ func value(text string) (vault.JSON, error) {
 	}
 	data, err := vault.EncodeJSON(vault.JSON(text))
 	if err != nil {
-		return nil, usagef("the text begins like JSON, but is not valid JSON: %v", err)
+		return nil, shell.Usagef("the text begins like JSON, but is not valid JSON: %v", err)
 	}
 	return data, nil
 }
@@ -208,7 +209,7 @@ func (c *call) dataValue(text string) (vault.JSON, error) {
 
 func createToken(c *call, p *tokenFlags) error {
 	if p.data == "" {
-		return usagef("--data is required; --data - reads it from standard input")
+		return shell.Usagef("--data is required; --data - reads it from standard input")
 	}
 	if err := checkType(p.typ); err != nil {
 		return err
@@ -230,7 +231,7 @@ func createToken(c *call, p *tokenFlags) error {
 	if c.given("deduplicate") {
 		params.DeduplicateToken = &p.dedup
 	}
-	if params.ExpiresAt, err = parseTime("expires-at", p.expires, time.Now(), 1); err != nil {
+	if params.ExpiresAt, err = shell.ParseTime("expires-at", p.expires, time.Now(), 1); err != nil {
 		return err
 	}
 	return printOne(c, tokenColumns)(o.api.CreateToken(c.ctx, params)) // masked for every caller
@@ -244,7 +245,7 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 			return err
 		}
 		if change, err = vault.EncodeJSON(vault.JSON(text)); err != nil {
-			return usagef("--patch is not JSON: %v", err)
+			return shell.Usagef("--patch is not JSON: %v", err)
 		}
 	}
 	fields, err := p.patch(c)
@@ -253,9 +254,9 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 	}
 	switch {
 	case patch != "" && len(fields) > 0:
-		return usagef("--patch is the whole change; leave out the other flags")
+		return shell.Usagef("--patch is the whole change; leave out the other flags")
 	case patch == "" && len(fields) == 0:
-		return usagef("nothing to change; see tokenvault help token update")
+		return shell.Usagef("nothing to change; see tokenvault help token update")
 	case patch == "":
 		change = fields
 	}
@@ -294,7 +295,7 @@ func (p *tokenFlags) patch(c *call) (map[string]any, error) {
 	if c.given("deduplicate") {
 		fields["deduplicate_token"] = p.dedup
 	}
-	at, err := parseTime("expires-at", p.expires, time.Now(), 1)
+	at, err := shell.ParseTime("expires-at", p.expires, time.Now(), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -305,14 +306,14 @@ func (p *tokenFlags) patch(c *call) (map[string]any, error) {
 }
 
 func deleteTokens(c *call, o *opened) error {
-	if err := c.confirm("Delete " + counted(len(c.args), "token") + "?"); err != nil {
+	if err := c.confirm("Delete " + shell.Counted(len(c.args), "token") + "?"); err != nil {
 		return err
 	}
 	for _, id := range c.args {
 		if err := o.api.DeleteToken(c.ctx, id); err != nil {
-			return fmt.Errorf("token %s: %w", printable(id), err)
+			return fmt.Errorf("token %s: %w", shell.Printable(id), err)
 		}
-		if err := c.say(nil, map[string]any{"id": id, "deleted": true}, "Deleted the token %s.", printable(id)); err != nil {
+		if err := c.say(nil, map[string]any{"id": id, "deleted": true}, "Deleted the token %s.", shell.Printable(id)); err != nil {
 			return err
 		}
 	}

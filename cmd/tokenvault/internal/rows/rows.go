@@ -1,4 +1,4 @@
-package cli
+package rows
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
 // maxRow is the maximum size of a row in bytes. It is the limit of a call,
@@ -26,7 +27,7 @@ func badRow(rule string) error {
 }
 
 // jsonRows reads a row from each non-empty line.
-func (s *source) jsonRows() (iter.Seq2[vault.TokenParams, error], error) {
+func (s *Source) jsonRows() (iter.Seq2[vault.TokenParams, error], error) {
 	in := bufio.NewReaderSize(s.reader, 64<<10)
 	return func(yield func(vault.TokenParams, error) bool) {
 		for {
@@ -48,7 +49,7 @@ func (s *source) jsonRows() (iter.Seq2[vault.TokenParams, error], error) {
 	}, nil
 }
 
-func (s *source) jsonRow(line []byte, long bool) (vault.TokenParams, error) {
+func (s *Source) jsonRow(line []byte, long bool) (vault.TokenParams, error) {
 	var row vault.TokenParams
 	if long {
 		return row, badRow(fmt.Sprintf("The row has more than %d bytes.", maxRow))
@@ -110,7 +111,7 @@ func parseMap(columns []string) ([]field, error) {
 	for _, word := range columns {
 		path, column, ok := strings.Cut(word, "=")
 		if !ok || path == "" || column == "" {
-			return nil, usagef("--map takes field=column, such as data.number=pan")
+			return nil, shell.Usagef("--map takes field=column, such as data.number=pan")
 		}
 		fields = append(fields, field{strings.Split(path, "."), column})
 	}
@@ -128,12 +129,12 @@ func (f *field) check() error {
 	if len(f.path) == 1 && slices.Contains(plainFields, f.path[0]) || len(f.path) > 1 && slices.Contains(outerFields, f.path[0]) {
 		return nil
 	}
-	return usagef("%s is not a field of a token; the fields are %s, and data.<name>, mask.<name> and metadata.<key>; --map assigns columns to fields",
-		printable(strings.Join(f.path, ".")), strings.Join(plainFields, ", "))
+	return shell.Usagef("%s is not a field of a token; the fields are %s, and data.<name>, mask.<name> and metadata.<key>; --map assigns columns to fields",
+		shell.Printable(strings.Join(f.path, ".")), strings.Join(plainFields, ", "))
 }
 
 // csvRows reads a row from each record after the header.
-func (s *source) csvRows() (iter.Seq2[vault.TokenParams, error], error) {
+func (s *Source) csvRows() (iter.Seq2[vault.TokenParams, error], error) {
 	bound := &boundedReader{r: skipMark(s.reader)}
 	in := csv.NewReader(bound)
 	in.Comma, in.ReuseRecord, in.LazyQuotes = s.delimiter, true, false
@@ -165,7 +166,7 @@ func (s *source) csvRows() (iter.Seq2[vault.TokenParams, error], error) {
 
 // columns finds the field for each column. Without a map, columns have the
 // names of fields.
-func (s *source) columns(header []string) (map[int]*field, error) {
+func (s *Source) columns(header []string) (map[int]*field, error) {
 	at := map[int]*field{}
 	fields := s.fields
 	if len(fields) == 0 {
@@ -179,14 +180,14 @@ func (s *source) columns(header []string) (map[int]*field, error) {
 		}
 		n := slices.Index(header, fields[i].column)
 		if n < 0 {
-			return nil, usagef("the file has no column %s; it has %s", printable(fields[i].column), printable(strings.Join(header, ", ")))
+			return nil, shell.Usagef("the file has no column %s; it has %s", shell.Printable(fields[i].column), shell.Printable(strings.Join(header, ", ")))
 		}
 		if at[n] != nil {
-			return nil, usagef("the column %s is used twice", printable(fields[i].column))
+			return nil, shell.Usagef("the column %s is used twice", shell.Printable(fields[i].column))
 		}
 		for _, other := range fields[:i] {
 			if overlap(other.path, fields[i].path) {
-				return nil, usagef("%s and %s are the same field, or one is a part of the other", strings.Join(other.path, "."), strings.Join(fields[i].path, "."))
+				return nil, shell.Usagef("%s and %s are the same field, or one is a part of the other", strings.Join(other.path, "."), strings.Join(fields[i].path, "."))
 			}
 		}
 		at[n] = &fields[i]
@@ -201,7 +202,7 @@ func overlap(a, b []string) bool {
 }
 
 // csvRow converts a record to a token.
-func (s *source) csvRow(record []string, at map[int]*field, err error) (vault.TokenParams, error) {
+func (s *Source) csvRow(record []string, at map[int]*field, err error) (vault.TokenParams, error) {
 	var row vault.TokenParams
 	var bad *csv.ParseError
 	switch {

@@ -1,4 +1,6 @@
-package cli
+// Package rows reads the files of an import: rows of JSON or CSV, compressed and
+// sealed, and how far the import is.
+package rows
 
 import (
 	"bufio"
@@ -22,6 +24,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 // Formats of rows.
@@ -30,12 +34,12 @@ const (
 	formatCSV   = "csv"
 )
 
-// passphraseVariable is the environment variable with the passphrase of an
+// PassphraseVariable is the environment variable with the passphrase of an
 // OpenPGP key.
-const passphraseVariable = "TOKENVAULT_PGP_PASSPHRASE"
+const PassphraseVariable = "TOKENVAULT_PGP_PASSPHRASE"
 
-// source is a file to import. It is decrypted while it is read.
-type source struct {
+// Source is a file to import. It is decrypted while it is read.
+type Source struct {
 	format    string
 	delimiter rune
 	size      int64  // 0 if unknown
@@ -50,8 +54,8 @@ type source struct {
 	counted   atomic.Int64 // bytes of the file read so far
 }
 
-// close closes the file, and deletes it if it is temporary.
-func (s *source) close() {
+// Close closes the file, and deletes it if it is temporary.
+func (s *Source) Close() {
 	if s.file != nil {
 		_ = s.file.Close()
 	}
@@ -60,8 +64,8 @@ func (s *source) close() {
 	}
 }
 
-// part returns the fraction of the file that has been read, or -1.
-func (s *source) part() float64 {
+// Part returns the fraction of the file that has been read, or -1.
+func (s *Source) Part() float64 {
 	if s.size <= 0 {
 		return -1
 	}
@@ -69,7 +73,7 @@ func (s *source) part() float64 {
 }
 
 // count returns a reader that counts the bytes of the file.
-func (s *source) count(r io.Reader) io.Reader { return &countingReader{r, &s.counted} }
+func (s *Source) count(r io.Reader) io.Reader { return &countingReader{r, &s.counted} }
 
 type countingReader struct {
 	r io.Reader
@@ -82,28 +86,39 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// openSource opens the file or stream to import.
-func openSource(c *call, p *importFlags) (*source, error) {
-	s := &source{typ: p.typ, delimiter: ','}
+// Options say how to read a file of rows.
+type Options struct {
+	Type       string     // of rows without a type
+	Format     string     // jsonl or csv; empty for the ending of the name
+	Columns    serve.List // field=column, for CSV
+	Delimiter  string     // between the columns of CSV; empty for the default
+	Identity   string     // file with an age identity
+	PGPKey     string     // file with an OpenPGP private key
+	Passphrase func() string
+	Stdin      io.Reader // for the name -
+}
+
+// Open opens the file or stream to import.
+func Open(name string, p *Options) (*Source, error) {
+	s := &Source{typ: p.Type, delimiter: ','}
 	var err error
-	if s.fields, err = parseMap(p.columns); err != nil {
+	if s.fields, err = parseMap(p.Columns); err != nil {
 		return nil, err
 	}
-	name := c.args[0]
 	layers, err := s.name(name, p)
 	if err != nil {
 		return nil, err
 	}
 	sealed := slices.Contains(layers, layerPGP)
-	raw, err := s.open(c, name, sealed)
+	raw, err := s.open(p.Stdin, name, sealed)
 	if err == nil && sealed {
-		err = s.verify(c, layers, p)
+		err = s.verify(layers, p)
 	}
 	if err == nil {
-		s.reader, err = s.unwrapped(c, raw, layers, p)
+		s.reader, err = s.unwrapped(raw, layers, p)
 	}
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -111,12 +126,12 @@ func openSource(c *call, p *importFlags) (*source, error) {
 
 // open opens the file or standard input. A sealed source must be read twice,
 // so a stream is first copied to a temporary file, still sealed.
-func (s *source) open(c *call, name string, sealed bool) (io.Reader, error) {
+func (s *Source) open(stdin io.Reader, name string, sealed bool) (io.Reader, error) {
 	if name == "-" && !sealed {
-		return c.In, nil
+		return stdin, nil
 	}
 	if name == "-" {
-		return s.spool(c.In)
+		return s.spool(stdin)
 	}
 	f, err := os.Open(filepath.Clean(name))
 	if err != nil {
@@ -135,7 +150,7 @@ func (s *source) open(c *call, name string, sealed bool) (io.Reader, error) {
 }
 
 // spool copies a stream to a temporary file, which close deletes.
-func (s *source) spool(from io.Reader) (io.Reader, error) {
+func (s *Source) spool(from io.Reader) (io.Reader, error) {
 	f, err := os.CreateTemp("", "tokenvault-import-*")
 	if err != nil {
 		return nil, err
@@ -151,8 +166,8 @@ func (s *source) spool(from io.Reader) (io.Reader, error) {
 // verify reads the whole file, because only the end of an OpenPGP message
 // shows whether it was altered. No part of an altered message may be
 // imported.
-func (s *source) verify(c *call, layers []string, p *importFlags) error {
-	r, err := s.unwrapped(c, s.file, layers, p)
+func (s *Source) verify(layers []string, p *Options) error {
+	r, err := s.unwrapped(s.file, layers, p)
 	if err == nil {
 		_, err = io.Copy(io.Discard, r)
 	}
@@ -165,10 +180,10 @@ func (s *source) verify(c *call, layers []string, p *importFlags) error {
 }
 
 // unwrapped returns a reader without the layers.
-func (s *source) unwrapped(c *call, raw io.Reader, layers []string, p *importFlags) (r io.Reader, err error) {
+func (s *Source) unwrapped(raw io.Reader, layers []string, p *Options) (r io.Reader, err error) {
 	r = bufio.NewReaderSize(s.count(raw), 1<<20)
 	for _, layer := range layers {
-		if r, err = c.unwrap(layer, r, p); err != nil {
+		if r, err = unwrap(layer, r, p); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +207,7 @@ const (
 )
 
 // name parses the suffixes of a file name: its layers and its format.
-func (s *source) name(name string, p *importFlags) ([]string, error) {
+func (s *Source) name(name string, p *Options) ([]string, error) {
 	var layers []string
 	seen := map[string]bool{}
 	for {
@@ -204,59 +219,59 @@ func (s *source) name(name string, p *importFlags) ([]string, error) {
 		layers, name = append(layers, layer), strings.TrimSuffix(name, filepath.Ext(name))
 		seen[layer] = true
 	}
-	if p.identity != "" && !seen[layerAge] {
+	if p.Identity != "" && !seen[layerAge] {
 		layers = append([]string{layerAge}, layers...)
 	}
-	if p.pgpKey != "" && !seen[layerPGP] {
+	if p.PGPKey != "" && !seen[layerPGP] {
 		layers = append([]string{layerPGP}, layers...)
 	}
 	return layers, s.setFormat(name, p)
 }
 
-func (s *source) setFormat(name string, p *importFlags) error {
+func (s *Source) setFormat(name string, p *Options) error {
 	ext := strings.ToLower(filepath.Ext(name))
 	if ext == ".tsv" {
 		s.delimiter = '\t'
 	}
-	if p.delimiter != "" {
-		runes := []rune(p.delimiter)
+	if p.Delimiter != "" {
+		runes := []rune(p.Delimiter)
 		if len(runes) != 1 || strings.ContainsRune("\"\r\n", runes[0]) {
-			return usagef("--delimiter takes one character, but not a quote or line break")
+			return shell.Usagef("--delimiter takes one character, but not a quote or line break")
 		}
 		s.delimiter = runes[0]
 	}
 	byName := map[string]string{".jsonl": formatJSONL, ".ndjson": formatJSONL, ".json": formatJSONL, ".csv": formatCSV, ".tsv": formatCSV}
-	switch s.format = p.format; {
+	switch s.format = p.Format; {
 	case s.format == formatJSONL || s.format == formatCSV:
 	case s.format != "":
-		return usagef("--format takes jsonl or csv")
+		return shell.Usagef("--format takes jsonl or csv")
 	case name == "-":
 		s.format = formatJSONL
 	case byName[ext] == "":
-		return usagef("the file name does not show the format: use --format jsonl or csv")
+		return shell.Usagef("the file name does not show the format: use --format jsonl or csv")
 	default:
 		s.format = byName[ext]
 	}
 	if s.format == formatJSONL && len(s.fields) > 0 {
-		return usagef("--map is for CSV; the rows of this file are JSON")
+		return shell.Usagef("--map is for CSV; the rows of this file are JSON")
 	}
 	return nil
 }
 
 // unwrap removes a layer.
-func (c *call) unwrap(layer string, r io.Reader, p *importFlags) (io.Reader, error) {
+func unwrap(layer string, r io.Reader, p *Options) (io.Reader, error) {
 	switch layer {
 	case layerGzip:
 		return gzip.NewReader(r)
 	case layerAge:
-		return openAge(r, p.identity)
+		return openAge(r, p.Identity)
 	}
-	return c.openPGP(r, p.pgpKey)
+	return openPGP(r, p)
 }
 
 func openAge(r io.Reader, file string) (io.Reader, error) {
 	if file == "" {
-		return nil, usagef("the file is sealed with age: give the file with the identity in --identity")
+		return nil, shell.Usagef("the file is sealed with age: give the file with the identity in --identity")
 	}
 	f, err := os.Open(filepath.Clean(file))
 	if err != nil {
@@ -276,11 +291,11 @@ func openAge(r io.Reader, file string) (io.Reader, error) {
 
 // openPGP decrypts an OpenPGP message. Only its end shows whether it is
 // intact: see verify.
-func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
-	if file == "" {
-		return nil, usagef("the file is sealed with OpenPGP: give the file with the private key in --pgp-key")
+func openPGP(r io.Reader, p *Options) (io.Reader, error) {
+	if p.PGPKey == "" {
+		return nil, shell.Usagef("the file is sealed with OpenPGP: give the file with the private key in --pgp-key")
 	}
-	keys, err := readKeyRing(file)
+	keys, err := readKeyRing(p.PGPKey)
 	if err != nil {
 		return nil, err
 	}
@@ -289,9 +304,9 @@ func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
 	}
 	asked := false
 	prompt := func(candidates []openpgp.Key, symmetric bool) ([]byte, error) {
-		passphrase := []byte(c.getenv(passphraseVariable))
+		passphrase := []byte(p.Passphrase())
 		if asked || len(passphrase) == 0 {
-			return nil, fmt.Errorf("the key needs its passphrase in %s", passphraseVariable)
+			return nil, fmt.Errorf("the key needs its passphrase in %s", PassphraseVariable)
 		}
 		asked = true
 		for _, k := range candidates {
@@ -307,7 +322,7 @@ func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
 }
 
 func readKeyRing(file string) (openpgp.EntityList, error) {
-	text, err := readFile(file)
+	text, err := shell.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -335,8 +350,8 @@ func dearmored(r io.Reader) (io.Reader, error) {
 	return block.Body, nil
 }
 
-// rows returns the rows of the file after the first done rows.
-func (s *source) rows(done int) (iter.Seq2[vault.TokenParams, error], error) {
+// Rows returns the rows of the file after the first done rows.
+func (s *Source) Rows(done int) (iter.Seq2[vault.TokenParams, error], error) {
 	read := s.jsonRows
 	if s.format == formatCSV {
 		read = s.csvRows

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// lateRuntime is a runtime that starts its workers only when there is code to
+// LateRuntime is a runtime that starts its workers only when there is code to
 // run, because most commands run none.
-type lateRuntime struct {
+type LateRuntime struct {
 	mu      sync.Mutex
 	workers *jsruntime.Workers
 	closed  bool
 }
 
 // Check implements script.Runtime.
-func (r *lateRuntime) Check(ctx context.Context, p script.Program) error {
+func (r *LateRuntime) Check(ctx context.Context, p script.Program) error {
 	workers, err := r.start()
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (r *lateRuntime) Check(ctx context.Context, p script.Program) error {
 }
 
 // Run implements script.Runtime.
-func (r *lateRuntime) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
+func (r *LateRuntime) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
 	workers, err := r.start()
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (r *lateRuntime) Run(ctx context.Context, p script.Program, input json.RawM
 }
 
 // start starts the workers at the first call.
-func (r *lateRuntime) start() (*jsruntime.Workers, error) {
+func (r *LateRuntime) start() (*jsruntime.Workers, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -49,7 +49,7 @@ func (r *lateRuntime) start() (*jsruntime.Workers, error) {
 }
 
 // Close implements script.Runtime.
-func (r *lateRuntime) Close() error {
+func (r *LateRuntime) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true

@@ -1,7 +1,9 @@
-package cli
+package manifest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -18,10 +20,10 @@ type edit struct {
 	line string
 }
 
-// diffLines compares two texts line by line. It returns the lines of a diff,
+// Diff compares two texts line by line. It returns the lines of a diff,
 // with some unchanged lines around each change, or nil if the texts are
 // equal.
-func diffLines(before, after string) []string {
+func Diff(before, after string) []string {
 	if before == after {
 		return nil
 	}
@@ -116,4 +118,61 @@ func longest(a, b []string) [][]int32 {
 		}
 	}
 	return table
+}
+
+// Changes collects the differences between an existing item and its manifest.
+type Changes struct {
+	Names []string // of fields
+	Diff  []string // lines
+}
+
+// Text compares a text of one line.
+func (d *Changes) Text(name, before, after string) {
+	if before == after {
+		return
+	}
+	d.Names = append(d.Names, name)
+	if before != "" {
+		d.Diff = append(d.Diff, "-"+name+": "+before)
+	}
+	if after != "" {
+		d.Diff = append(d.Diff, "+"+name+": "+after)
+	}
+}
+
+// Code compares code line by line.
+func (d *Changes) Code(name, before, after string) {
+	lines := Diff(before, after)
+	if before == after {
+		return
+	}
+	d.Names = append(d.Names, name)
+	d.Diff = append(d.Diff, name+":")
+	d.Diff = append(d.Diff, lines...)
+}
+
+// Configuration compares names and values. The diff shows only names.
+func (d *Changes) Configuration(before, after map[string]string) {
+	all := maps.Clone(after)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, before)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		old, was := before[name]
+		now, is := after[name]
+		if was == is && old == now {
+			continue
+		}
+		label := "configuration." + name
+		d.Names = append(d.Names, label)
+		switch {
+		case !was:
+			d.Diff = append(d.Diff, "+"+label)
+		case !is:
+			d.Diff = append(d.Diff, "-"+label)
+		default:
+			d.Diff = append(d.Diff, "-"+label+": (current value)", "+"+label+": (new value)")
+		}
+	}
 }

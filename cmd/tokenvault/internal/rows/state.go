@@ -1,4 +1,4 @@
-package cli
+package rows
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
-// importState is the progress of an import, as stored in its file.
-type importState struct {
+// State is the progress of an import, as stored in its file.
+type State struct {
 	// Name determines the ids of rows without an id.
 	Name string `json:"name"`
 	// Target is the tenant of the import, or the host of its vault.
@@ -32,14 +32,15 @@ type importState struct {
 	Found   int  `json:"found,omitempty"` // created by an interrupted run that could not count them
 	Done    bool `json:"done"`
 
-	file    string
-	resumed bool
+	// File is where the state is stored, or empty. Resumed means that it was.
+	File    string `json:"-"`
+	Resumed bool   `json:"-"`
 }
 
-// openState reads the state of an import, or starts a new one. Without a
+// OpenState reads the state of an import, or starts a new one. Without a
 // file, nothing is stored.
-func openState(file, target string, src *source) (*importState, error) {
-	fresh := &importState{Target: target, Bytes: src.size, Format: src.format, Check: src.check, file: file}
+func OpenState(file, target string, src *Source) (*State, error) {
+	fresh := &State{Target: target, Bytes: src.size, Format: src.format, Check: src.check, File: file}
 	if file == "" {
 		return fresh, nil
 	}
@@ -51,7 +52,7 @@ func openState(file, target string, src *source) (*importState, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &importState{file: file, resumed: true}
+	s := &State{File: file, Resumed: true}
 	if json.Unmarshal(text, s) != nil || s.Name == "" || s.Rows < 0 {
 		return nil, fmt.Errorf("%s is not the state of an import; remove it, or name another file with --resume", file)
 	}
@@ -64,13 +65,14 @@ func openState(file, target string, src *source) (*importState, error) {
 	return s, nil
 }
 
-func (s *importState) save() error {
-	if s.file == "" {
+// Save stores the state, if it has a file.
+func (s *State) Save() error {
+	if s.File == "" {
 		return nil
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return serve.ReplaceFile(s.file, append(text, '\n'))
+	return serve.ReplaceFile(s.File, append(text, '\n'))
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cli
+package doctor
 
 // disk does nothing, because disks are checked only on Linux.
-func (e *examination) disk(string) {}
+func (e *Examination) disk(string) {}

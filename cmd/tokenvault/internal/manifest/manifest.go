@@ -1,4 +1,6 @@
-package cli
+// Package manifest reads the files that describe reactors and proxies, and compares
+// them with what a tenant has.
+package manifest
 
 import (
 	"errors"
@@ -10,33 +12,41 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
-// manifest describes a reactor or a proxy in a file of YAML or JSON.
-type manifest struct {
-	Kind          string         `yaml:"kind"` // reactor or proxy; the default is the command's kind
-	Name          string         `yaml:"name"` // the default is the name of the file
-	Application   string         `yaml:"application"`
-	Configuration map[string]any `yaml:"configuration"` // strings, or {env: VARIABLE}
+// Manifest describes a reactor or a proxy in a file of YAML or JSON.
+type Manifest struct {
+	Kind        string         `yaml:"kind"` // reactor or proxy; the default is the command's kind
+	Name        string         `yaml:"name"` // the default is the name of the file
+	Application string         `yaml:"application"`
+	Settings    map[string]any `yaml:"configuration"` // strings, or {env: VARIABLE}
 
 	// Fields of a reactor.
 	Code     string `yaml:"code"`
 	CodeFile string `yaml:"code_file"`
 
 	// Fields of a proxy.
-	DestinationURL    string        `yaml:"destination_url"`
-	RequireAuth       *bool         `yaml:"require_auth"`
-	RequestTransform  *manifestCode `yaml:"request_transform"`
-	ResponseTransform *manifestCode `yaml:"response_transform"`
+	DestinationURL    string `yaml:"destination_url"`
+	RequireAuth       *bool  `yaml:"require_auth"`
+	RequestTransform  *Code  `yaml:"request_transform"`
+	ResponseTransform *Code  `yaml:"response_transform"`
 
-	file string
+	File string `yaml:"-"` // that the manifest was read from
 }
 
-// manifestCode is the code of a transform, or the name of its file.
-type manifestCode struct {
+// Code is the code of a transform, or the name of its file.
+type Code struct {
 	Code     string `yaml:"code"`
 	CodeFile string `yaml:"code_file"`
 }
+
+// Kinds of manifests.
+const (
+	Reactor = "reactor"
+	Proxy   = "proxy"
+)
 
 // Suffixes of manifests and code files.
 var (
@@ -44,12 +54,9 @@ var (
 	codeSuffixes     = []string{".js", ".mjs", ".cjs", ".ts"}
 )
 
-// maxManifest is the maximum size of a file.
-const maxManifest = 8 << 20
-
-// readManifests reads the manifests of a kind from a file, or from all files
+// Read reads the manifests of a kind from a file, or from all files
 // of a folder, sorted by file name.
-func readManifests(path, kind string) ([]*manifest, error) {
+func Read(path, kind string) ([]*Manifest, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -60,7 +67,7 @@ func readManifests(path, kind string) ([]*manifest, error) {
 			return nil, err
 		}
 	}
-	var all []*manifest
+	var all []*Manifest
 	names := map[string]string{}
 	for _, file := range files {
 		m, err := readManifest(file, kind)
@@ -94,13 +101,13 @@ func manifestFiles(folder, kind string) ([]string, error) {
 	for _, e := range entries {
 		if !e.IsDir() && slices.Contains(manifestSuffixes, filepath.Ext(e.Name())) {
 			files = append(files, filepath.Join(folder, e.Name()))
-			described[stem(e.Name())] = true
+			described[Stem(e.Name())] = true
 		}
 	}
 	for _, e := range entries {
-		base := stem(e.Name())
+		base := Stem(e.Name())
 		part := strings.TrimSuffix(strings.TrimSuffix(base, ".request"), ".response")
-		if kind == reactorKind && !e.IsDir() && slices.Contains(codeSuffixes, filepath.Ext(e.Name())) && !described[base] && !described[part] {
+		if kind == Reactor && !e.IsDir() && slices.Contains(codeSuffixes, filepath.Ext(e.Name())) && !described[base] && !described[part] {
 			files = append(files, filepath.Join(folder, e.Name()))
 		}
 	}
@@ -108,20 +115,21 @@ func manifestFiles(folder, kind string) ([]string, error) {
 	return files, nil
 }
 
-func stem(file string) string {
+// Stem returns the name of a file without its folder and its ending.
+func Stem(file string) string {
 	base := filepath.Base(file)
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
 // readManifest reads one file: a manifest, or the code of a reactor without a
 // manifest.
-func readManifest(file, kind string) (*manifest, error) {
-	m := &manifest{Kind: kind, Name: stem(file), file: file}
+func readManifest(file, kind string) (*Manifest, error) {
+	m := &Manifest{Kind: kind, Name: Stem(file), File: file}
 	if slices.Contains(codeSuffixes, filepath.Ext(file)) {
-		m.Kind, m.CodeFile = reactorKind, filepath.Base(file)
+		m.Kind, m.CodeFile = Reactor, filepath.Base(file)
 		return m, m.readCode()
 	}
-	text, err := readFile(file)
+	text, err := shell.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -131,29 +139,18 @@ func readManifest(file, kind string) (*manifest, error) {
 	return m, m.readCode()
 }
 
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxManifest {
-		return nil, fmt.Errorf("the file has more than %d MiB", maxManifest>>20)
-	}
-	return os.ReadFile(filepath.Clean(path))
-}
-
 // readCode reads the code files that the manifest names, or that have its
 // name.
-func (m *manifest) readCode() error {
-	if m.Kind == reactorKind {
+func (m *Manifest) readCode() error {
+	if m.Kind == Reactor {
 		code, err := m.code(m.Code, m.CodeFile, "")
 		m.Code, m.CodeFile = code, ""
 		return err
 	}
-	for part, transform := range map[string]**manifestCode{"request": &m.RequestTransform, "response": &m.ResponseTransform} {
+	for part, transform := range map[string]**Code{"request": &m.RequestTransform, "response": &m.ResponseTransform} {
 		given := *transform
 		if given == nil {
-			given = &manifestCode{}
+			given = &Code{}
 		}
 		code, err := m.code(given.Code, given.CodeFile, "."+part)
 		if err != nil {
@@ -161,27 +158,27 @@ func (m *manifest) readCode() error {
 		}
 		*transform = nil
 		if code != "" {
-			*transform = &manifestCode{Code: code}
+			*transform = &Code{Code: code}
 		}
 	}
 	return nil
 }
 
 // code returns the given code, or reads it from a file next to the manifest.
-func (m *manifest) code(code, file, part string) (string, error) {
+func (m *Manifest) code(code, file, part string) (string, error) {
 	if code != "" && file != "" {
 		return "", errors.New("give code or code_file, not both")
 	}
 	if code != "" {
 		return code, nil
 	}
-	folder := filepath.Dir(m.file)
+	folder := filepath.Dir(m.File)
 	if file != "" {
-		text, err := readFile(filepath.Join(folder, file))
+		text, err := shell.ReadFile(filepath.Join(folder, file))
 		return string(text), err
 	}
 	for _, suffix := range codeSuffixes {
-		text, err := readFile(filepath.Join(folder, stem(m.file)+part+suffix))
+		text, err := shell.ReadFile(filepath.Join(folder, Stem(m.File)+part+suffix))
 		if !errors.Is(err, fs.ErrNotExist) {
 			return string(text), err
 		}
@@ -189,10 +186,10 @@ func (m *manifest) code(code, file, part string) (string, error) {
 	return "", nil
 }
 
-// configuration returns the configuration with values from the environment.
-func (m *manifest) configuration(getenv func(string) string) (map[string]string, error) {
+// Configuration returns the configuration with values from the environment.
+func (m *Manifest) Configuration(getenv func(string) string) (map[string]string, error) {
 	all := map[string]string{}
-	for name, given := range m.Configuration {
+	for name, given := range m.Settings {
 		switch v := given.(type) {
 		case string:
 			all[name] = v
