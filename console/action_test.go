@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // action is an action of a page, and the role that it requires.
@@ -194,9 +195,7 @@ func (w *world) newest(all []vault.LogEntry) vault.LogEntry {
 func (w *world) killJobAgain(v *visitor) {
 	w.t.Helper()
 	for range 10 {
-		if err := w.Work(w.t.Context()); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.Work(w.t.Context()))
 		w.Clock.Advance(2 * time.Hour)
 	}
 	if status, body := v.post(w.inTenant("jobs/"+w.dead.String()+"/discard"), nil); status != http.StatusSeeOther {
@@ -223,7 +222,7 @@ func TestRotation(t *testing.T) {
 	if _, body := v.get(page); !strings.Contains(body, "<progress") {
 		t.Error("the page has no progress bar")
 	}
-	res := must[*http.Response](t)(v.client.Do(must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page+"/events", nil))))
+	res := must.Get(v.client.Do(must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, page+"/events", nil))(t)))(t)
 	defer res.Body.Close()
 	events := bufio.NewReader(res.Body)
 	for line := ""; !strings.Contains(line, "<progress"); {
@@ -233,7 +232,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	goOn()
-	rest := string(must[[]byte](t)(io.ReadAll(events))) // ends with the rotation
+	rest := string(must.Get(io.ReadAll(events))(t)) // ends with the rotation
 	if !strings.Contains(rest, "The rotation is complete") || !strings.HasSuffix(strings.TrimSpace(rest), "event: end\ndata:") {
 		t.Errorf("events: %s", rest)
 	}
@@ -265,7 +264,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 	if status, body := v.post(page, form); status != http.StatusSeeOther || !strings.HasSuffix(body, "?done=saved") {
 		t.Fatalf("%d %s", status, body)
 	}
-	app := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
+	app := must.Get(w.Owner.GetApplication(t.Context(), w.app.ID))(t)
 	want := vault.ApplicationParams{
 		Name: "Support", Type: vault.ApplicationPrivate, ExpiresAt: time.Date(2040, 1, 2, 3, 4, 5, 0, time.UTC), Permissions: []vault.Permission{"token:create"},
 		Rules: []vault.AccessRule{
@@ -303,7 +302,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 			t.Errorf("%s: got status %d without %q", name, status, c.says)
 		}
 	}
-	if after := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID)); !cmp.Equal(want, after.Params()) {
+	if after := must.Get(w.Owner.GetApplication(t.Context(), w.app.ID))(t); !cmp.Equal(want, after.Params()) {
 		t.Error("a form with mistakes changed the application")
 	}
 	if status, body := v.post(w.inTenant("applications/"+w.app.ID.String()+"/delete"), nil); status != http.StatusSeeOther || strings.Contains(body, "deleted") {

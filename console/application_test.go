@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // shown returns the mark in a form that shows the current application.
 func (w *world) shown() string {
 	w.t.Helper()
-	return console.Mark(must[*vault.Application](w.t)(w.Owner.GetApplication(w.t.Context(), w.app.ID)))
+	return console.Mark(must.Get(w.Owner.GetApplication(w.t.Context(), w.app.ID))(w.t))
 }
 
 // TestOldFormsAreNotSaved changes the rights of an application while its form is
@@ -32,7 +32,7 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 		t.Fatalf("the form has %q", shown)
 	}
 	form := url.Values{"name": {"Saved"}, "permissions": {"token:search"}, "shown": {shown}}
-	now := must[*vault.Application](t)(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"permissions": []string{"token:create"}}))
+	now := must.Get(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"permissions": []string{"token:create"}}))(t)
 	for name, mark := range map[string][]string{"from before": {shown}, "without a mark": nil, "with another": {"x"}} {
 		form["shown"] = mark
 		status, body := v.post(page, form)
@@ -43,7 +43,7 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 			t.Errorf("a form %s: the page cannot be saved", name)
 		}
 	}
-	after := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
+	after := must.Get(w.Owner.GetApplication(t.Context(), w.app.ID))(t)
 	if diff := cmp.Diff(now.Params(), after.Params()); diff != "" {
 		t.Errorf("an old form changed the application (-want +got):\n%s", diff)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -30,19 +31,10 @@ type benchVault struct {
 func newBenchVault(b *testing.B) *benchVault {
 	b.Helper()
 	ctx, rec := context.Background(), console.NewRecorder()
-	store, err := sqlite.Open(ctx, filepath.Join(b.TempDir(), "vault.db"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{Observer: rec})
-	if err != nil {
-		b.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(ctx, filepath.Join(b.TempDir(), "vault.db")))(b)
+	v := must.Get(vault.Open(ctx, store, vault.NewKey(), &vault.Config{Observer: rec}))(b)
 	b.Cleanup(func() { _ = v.Close() })
-	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		b.Fatal(err)
-	}
+	acme := must.Get(v.CreateTenant(ctx, "Acme"))(b)
 	return &benchVault{Vault: v, tenant: v.Tenant(acme.ID).Client, rec: rec}
 }
 
@@ -54,9 +46,7 @@ func (v *benchVault) grow(b *testing.B, n int) {
 		for i := range batch {
 			batch[i] = v.tokens + i
 		}
-		if _, err := v.tenant.Tokenize(context.Background(), batch); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(v.tenant.Tokenize(context.Background(), batch))(b)
 		v.tokens += len(batch)
 	}
 }
@@ -118,14 +108,8 @@ func benchScreens(b *testing.B, callers, screens int) {
 // openScreen opens the stream of a page.
 func openScreen(ctx context.Context, b *testing.B, address string) *bufio.Reader {
 	b.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, address, nil))(b)
+	res := must.Get(http.DefaultClient.Do(req))(b)
 	b.Cleanup(func() { _ = res.Body.Close() })
 	return bufio.NewReader(res.Body)
 }
@@ -180,8 +164,6 @@ func (v *benchVault) call(ctx context.Context, b *testing.B, callers int) (stop 
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

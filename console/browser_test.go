@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -63,15 +64,12 @@ const reachedByTab = `((e) => %s)(document.activeElement) ? getComputedStyle(doc
 // presses can be sent in one call.
 func (p *tab) tabsTo(condition string) int {
 	p.T.Helper()
-	n, err := strconv.Atoi(p.Value(fmt.Sprintf(`(() => {
+	n := must.Get(strconv.Atoi(p.Value(fmt.Sprintf(`(() => {
 		const stops = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter((e) => !e.disabled && e.tabIndex >= 0 && e.checkVisibility() && e.type !== 'hidden')
 		const from = stops.indexOf(document.activeElement)
 		const to = stops.findIndex((e, i) => i > from && (%s))
 		return String(to < 0 ? 1 : Math.max(1, to - from))
-	})()`, condition)))
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	})()`, condition))))(p.T)
 	return n
 }
 
@@ -131,18 +129,13 @@ func axeSource(t *testing.T) string {
 // violations checks the page with all rules of axe-core, or with some of them.
 func (p *tab) violations(source string, rules ...string) []string {
 	p.T.Helper()
-	only, err := json.Marshal(map[string]any{"resultTypes": []string{"violations"}, "runOnly": map[string]any{"type": "rule", "values": rules}})
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	only := must.Get(json.Marshal(map[string]any{"resultTypes": []string{"violations"}, "runOnly": map[string]any{"type": "rule", "values": rules}}))(p.T)
 	if len(rules) == 0 {
 		only = []byte(`{"resultTypes": ["violations"]}`)
 	}
 	p.Run(source + "; undefined")
 	text := p.Value(fmt.Sprintf(`axe.run(document, %s).then((r) => JSON.stringify(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + n.failureSummary).slice(0, 3).join(' | '))))`, only))
 	var all []string
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		p.T.Fatal(err)
-	}
+	must.Do(p.T, json.Unmarshal([]byte(text), &all))
 	return all
 }

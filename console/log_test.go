@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -22,8 +23,8 @@ func TestLogFilters(t *testing.T) {
 	w := newWorld(t)
 	v := w.as("viewer")
 	formula := "=cmd|' /C calc'!A0"
-	must[*vault.Token](t)(w.Owner.AsUser(formula).CreateToken(t.Context(), vault.TokenParams{ID: "formula", Type: vault.TypeGeneric, Data: "x"}))
-	must[*vault.Token](t)(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "by-app", Type: vault.TypeGeneric, Data: "x"}))
+	must.Get(w.Owner.AsUser(formula).CreateToken(t.Context(), vault.TokenParams{ID: "formula", Type: vault.TypeGeneric, Data: "x"}))(t)
+	must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "by-app", Type: vault.TypeGeneric, Data: "x"}))(t)
 	for query, want := range map[string]string{
 		"actor==cmd|'+/C+calc'!A0":                          "formula",
 		"actor=" + w.Private.ApplicationID().String():       "by-app",
@@ -69,7 +70,7 @@ func TestLogFilters(t *testing.T) {
 func TestFailedRunsLookFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorldOn(t, jsruntime.NewInProcess(nil))
-	must[*vault.Reactor](t)(w.Owner.PatchReactor(t.Context(), w.reactor.ID, map[string]any{"name": "Charge a card"}))
+	must.Get(w.Owner.PatchReactor(t.Context(), w.reactor.ID, map[string]any{"name": "Charge a card"}))(t)
 	later := console.Handler(w.Vault.Vault, &console.Options{Authorize: console.LocalOnly})
 	page := func(path string) string {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/tenants/"+w.Acme.ID.String()+path, nil)
@@ -103,9 +104,9 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.as("viewer")
-	other := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Initech"))
+	other := must.Get(w.CreateTenant(t.Context(), "Initech"))(t)
 	twice := vault.TokenParams{ID: "order-1", Type: vault.TypeGeneric, Data: "x"}
-	must[*vault.Token](t)(w.Vault.Vault.Tenant(other.ID).CreateToken(t.Context(), twice))
+	must.Get(w.Vault.Vault.Tenant(other.ID).CreateToken(t.Context(), twice))(t)
 	var entry vault.LogEntry
 	for e, err := range w.Owner.AllLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationAuthorize}) {
 		if err != nil {

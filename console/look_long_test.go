@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -37,19 +38,17 @@ func (w *world) show() {
 		if name == "payroll-jane" {
 			p.Type, p.Data = vault.TypeBank, vault.BankData{RoutingNumber: "021000021", AccountNumber: "1234567890"}
 		}
-		must[*vault.Token](w.t)(w.Owner.CreateToken(ctx, p))
+		must.Get(w.Owner.CreateToken(ctx, p))(w.t)
 	}
 	for _, id := range []string{wide, "a " + rightly} {
-		if err := w.Owner.DeleteToken(ctx, id); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.Owner.DeleteToken(ctx, id))
 	}
-	must[*vault.Application](w.t)(w.Owner.PatchApplication(ctx, w.app.ID, map[string]any{"name": "Support desk", "rules": []vault.AccessRule{
+	must.Get(w.Owner.PatchApplication(ctx, w.app.ID, map[string]any{"name": "Support desk", "rules": []vault.AccessRule{
 		{Priority: 1, Description: "cards, masked", Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read", "token:search"}},
 		{Priority: 2, Description: "test data in clear", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "test-"}}},
 		{Priority: 3, Description: "nothing of people", Container: "/pii/", Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:read"}},
-	}}))
-	must[*vault.Reactor](w.t)(w.Owner.PatchReactor(ctx, w.reactor.ID, map[string]any{"name": "Charge a card", "code": chargeCode}))
+	}}))(w.t)
+	must.Get(w.Owner.PatchReactor(ctx, w.reactor.ID, map[string]any{"name": "Charge a card", "code": chargeCode}))(w.t)
 	w.hour()
 }
 
@@ -63,9 +62,9 @@ func (w *world) hour() {
 		}
 		for i := range int(5 + 3*math.Sin(float64(minute)*.7) + 2*math.Sin(float64(minute)*2.3)) {
 			if i%3 == 0 {
-				must[*vault.Token](w.t)(w.Private.CreateToken(w.t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 7, ExpirationYear: 2033}}))
+				must.Get(w.Private.CreateToken(w.t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 7, ExpirationYear: 2033}}))(w.t)
 			}
-			must[*vault.Token](w.t)(w.Private.GetToken(w.t.Context(), "order-4711"))
+			must.Get(w.Private.GetToken(w.t.Context(), "order-4711"))(w.t)
 		}
 	}
 }
@@ -144,7 +143,7 @@ func TestScreenshots(t *testing.T) {
 // everyPage writes a picture of every page on every screen.
 func (w *world) everyPage(t *testing.T) {
 	t.Helper()
-	initech := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Initech")).ID
+	initech := must.Get(w.CreateTenant(t.Context(), "Initech"))(t).ID
 	for kind, s := range screens {
 		p := newTab(t, s)
 		p.Navigate(w.server.URL + "/login/owner")
@@ -168,15 +167,11 @@ func (w *world) everyPage(t *testing.T) {
 func write(t *testing.T, path string, picture image.Image) {
 	t.Helper()
 	var file bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, paletted(picture)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, paletted(picture)))
 	if file.Len() > 150<<10 {
 		t.Errorf("%s has %d bytes", path, file.Len())
 	}
-	if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, file.Bytes(), 0o644))
 }
 
 // paletted keeps the colours that occur most.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -79,9 +80,7 @@ func (p *tab) check(page string, w *world) {
 		Scripts, Markup             int
 		Wide, Elsewhere, Unlabelled []string
 	}
-	if err := json.Unmarshal([]byte(p.Value(fmt.Sprintf(onAPage, w.server.URL+"/vault/console/"))), &got); err != nil {
-		p.T.Fatal(err)
-	}
+	must.Do(p.T, json.Unmarshal([]byte(p.Value(fmt.Sprintf(onAPage, w.server.URL+"/vault/console/"))), &got))
 	if !strings.HasSuffix(got.Title, " – vault console") || strings.Contains(got.Title, "owned") && !strings.Contains(got.Title, "<script>") {
 		p.T.Errorf("%s: the title is %q", page, got.Title)
 	}
@@ -232,7 +231,7 @@ func (p *tab) keyboardAccess(w *world) {
 	p.tabTo(button("End"))
 	p.Press(kb.Enter)
 	p.Await(`document.querySelector('[role=status]')?.textContent === 'The session has ended.'`)
-	sessions := must[*vault.Page[vault.SessionInfo]](p.T)(w.Owner.ListSessions(p.T.Context(), vault.PageParams{}))
+	sessions := must.Get(w.Owner.ListSessions(p.T.Context(), vault.PageParams{}))(p.T)
 	if len(sessions.Data) != 0 {
 		p.T.Errorf("%d sessions are left", len(sessions.Data))
 	}
@@ -252,7 +251,7 @@ func TestRulesInABrowser(t *testing.T) {
 		chromedp.Click(`[name="rule.3.permissions"][value="token:delete"]`))
 	p.Run(`[...document.querySelectorAll('button')].find((b) => b.textContent === 'Save').click()`)
 	p.Await(`location.search === '?done=saved' && document.readyState === 'complete'`)
-	app := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
+	app := must.Get(w.Owner.GetApplication(t.Context(), w.app.ID))(t)
 	if len(app.Rules) != 3 || app.Rules[2].Priority != 9 || app.Rules[2].Container != "/new/" || !slices.Equal(app.Rules[2].Permissions, []vault.Permission{"token:delete"}) {
 		t.Errorf("rules: %+v", app.Rules)
 	}
@@ -274,15 +273,13 @@ func TestOpenPagesUpdate(t *testing.T) {
 	rows := log.Value(`String(document.querySelectorAll('#entries tbody tr').length)`)
 	log.Do(chromedp.Click("#follow"))
 	log.Await(`document.getElementById('follow').getAttribute('aria-pressed') === 'true'`)
-	must[*vault.Token](t)(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "new-one", Type: vault.TypeGeneric, Data: "x"}))
+	must.Get(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "new-one", Type: vault.TypeGeneric, Data: "x"}))(t)
 	overview.Await(total(5))
 	quiet := true
 	for i := 0; quiet; i++ { // entries from before the follower began do not count
 		id := fmt.Sprintf("gone-%d", i)
-		must[*vault.Token](t)(w.Owner.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))
-		if err := w.Owner.DeleteToken(ctx, id); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Owner.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))(t)
+		must.Do(t, w.Owner.DeleteToken(ctx, id))
 		quiet = log.Value(`document.getElementById('following').textContent`) == "Following: no new entries yet."
 	}
 	log.Await(fmt.Sprintf(`document.querySelectorAll('#entries tbody tr').length > %s`, rows))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // entriesOf returns the rows of a page of the log.
@@ -33,7 +34,7 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 		v.get(w.inTenant("tokens/order-2"))
 	}
 	v.post(strings.TrimSuffix(w.inTenant(""), "/"), url.Values{"name": {"Renamed"}})
-	logged := must[*vault.Page[vault.LogEntry]](t)(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "order-2", Operation: "read"}))
+	logged := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "order-2", Operation: "read"}))(t)
 	if logged.Pagination.TotalItems != 60 || logged.Data[0].Origin != "console 127.0.0.1" || logged.Data[0].ActorName != "owner@example.com" {
 		t.Errorf("%d reads are logged, the newest as %+v", logged.Pagination.TotalItems, logged.Data[0])
 	}
@@ -73,7 +74,7 @@ func TestPagesOfTheLog(t *testing.T) {
 	var want []string
 	for i := range 120 {
 		id := fmt.Sprintf("paged-%03d", i)
-		must[*vault.Token](t)(w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))
+		must.Get(w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))(t)
 		want = append([]string{id}, want...)
 		if i%2 == 0 {
 			v.get(w.inTenant("tokens/" + id))

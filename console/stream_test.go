@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -39,8 +40,8 @@ func TestStreamsEndWhenRightsAreRevoked(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				t.Cleanup(cancel)
-				req := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+path, nil))
-				res := must[*http.Response](t)(srv.Client().Do(req))
+				req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+path, nil))(t)
+				res := must.Get(srv.Client().Do(req))(t)
 				defer res.Body.Close()
 				stop := changing(t, v)
 				lines := bufio.NewScanner(res.Body)
@@ -48,7 +49,7 @@ func TestStreamsEndWhenRightsAreRevoked(t *testing.T) {
 				}
 				user.Store(&after)
 				stop()
-				must[*vault.Token](t)(v.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "unseen", Type: vault.TypeGeneric, Data: "x"}))
+				must.Get(v.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "unseen", Type: vault.TypeGeneric, Data: "x"}))(t)
 				for lines.Scan() { // to the end, which comes
 					if strings.Contains(lines.Text(), "unseen") {
 						t.Error("an event was sent to a user without rights")

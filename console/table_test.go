@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // laptop is a common small screen.
@@ -40,7 +41,7 @@ func TestTablesAreDense(t *testing.T) {
 		if i%2 == 0 {
 			p = vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]any{"x": i}, Metadata: map[string]string{"plan": wide}}
 		}
-		must[*vault.Token](t)(w.Private.CreateToken(t.Context(), p))
+		must.Get(w.Private.CreateToken(t.Context(), p))(t)
 		w.newSession()
 	}
 	p := newTab(t, laptop)
@@ -52,9 +53,7 @@ func TestTablesAreDense(t *testing.T) {
 			Heights     []int
 			Bare        []string
 		}
-		if err := json.Unmarshal([]byte(p.Value(rowsOnScreen)), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(p.Value(rowsOnScreen)), &got))
 		if got.Whole < 16 || len(got.Heights) > 2 || got.Heights[0] > 36 { // the last row has no line below it
 			t.Errorf("%s: %d rows of heights %d", page, got.Whole, got.Heights)
 		}
@@ -77,9 +76,9 @@ func TestTablesAreDense(t *testing.T) {
 func TestPagesShowNamesInsteadOfIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	app := must[*vault.Application](t)(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"name": "Support desk"}))
+	app := must.Get(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"name": "Support desk"}))(t)
 	private := w.Private.ApplicationID().String()
-	must[*vault.Token](t)(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "by-app", Type: vault.TypeGeneric, Data: "x"}))
+	must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "by-app", Type: vault.TypeGeneric, Data: "x"}))(t)
 	v := w.as("viewer")
 	link := func(id, name string) string {
 		return fmt.Sprintf(`applications/%s" title="%s"><bdi>%s</bdi></a>`, id, id, name)
@@ -93,9 +92,7 @@ func TestPagesShowNamesInsteadOfIDs(t *testing.T) {
 			t.Errorf("%s lacks %s", page, want)
 		}
 	}
-	if err := w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()))
 	if status, body := w.as("owner").post(w.inTenant("applications/"+app.ID.String()), url.Values{"shown": {w.shown()}, "name": {"Renamed"}, "permissions": {"token:search"}}); status != http.StatusSeeOther {
 		t.Errorf("%d %s", status, body)
 	}
@@ -135,7 +132,7 @@ func TestSwitchAndCrumbs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.name("Acme")
-	other := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Other & Co"))
+	other := must.Get(w.CreateTenant(t.Context(), "Other & Co"))(t)
 	v := w.as("viewer")
 	_, body := v.get(w.inTenant("tokens/order-1"))
 	for _, want := range []string{
@@ -156,7 +153,7 @@ func TestSwitchAndCrumbs(t *testing.T) {
 func TestEmptyPagesLinkSomewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	empty := must[*vault.Tenant](t)(w.CreateTenant(t.Context(), "Empty"))
+	empty := must.Get(w.CreateTenant(t.Context(), "Empty"))(t)
 	v := w.as("viewer")
 	in := w.console("tenants/" + empty.ID.String() + "/")
 	for _, page := range []string{

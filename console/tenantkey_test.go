@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -34,9 +35,7 @@ func TestTenantWithItsOwnKey(t *testing.T) {
 		c.KeyAge = 20 * time.Millisecond
 		c.OpenKey = func(context.Context, string) (vault.AEAD, error) { return key, nil }
 	})
-	if err := w.Vault.SetTenantKey(t.Context(), w.Owner.TenantID(), "test://k?token=hunter2"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Vault.SetTenantKey(t.Context(), w.Owner.TenantID(), "test://k?token=hunter2"))
 	v := w.as("owner")
 	for _, state := range []vault.TenantKeyState{vault.TenantKeyOK, vault.TenantKeyDenied} {
 		key.denied.Store(state == vault.TenantKeyDenied)

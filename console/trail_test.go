@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
-	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -48,7 +48,7 @@ func TestEvidencePage(t *testing.T) {
 	wants(t, look(t, vaulttest.New(t), "/evidence"), "Evidence is off", "vault.Config.Evidence")
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"}})
 	wants(t, look(t, v, "/evidence"), "None yet", "Never")
-	note := string(must[[]byte](t)(v.Checkpoint(t.Context())))
+	note := string(must.Get(v.Checkpoint(t.Context()))(t))
 	if report, err := v.VerifyLogs(t.Context(), nil); err != nil || report == nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ func TestEvidenceFindings(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	v := vaulttest.Open(t, path, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1}})
-	tenant := v.Tenant(must[*vault.Tenant](t)(v.CreateTenant(t.Context(), "Acme")).ID)
-	must[*vault.Token](t)(tenant.AsUser("jane").CreateToken(t.Context(), vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "x"}))
-	must[[]byte](t)(v.Checkpoint(t.Context()))
-	db := must[*sql.DB](t)(sql.Open("sqlite", path))
+	tenant := v.Tenant(must.Get(v.CreateTenant(t.Context(), "Acme"))(t).ID)
+	must.Get(tenant.AsUser("jane").CreateToken(t.Context(), vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "x"}))(t)
+	must.Get(v.Checkpoint(t.Context()))(t)
+	db := must.Get(sql.Open("sqlite", path))(t)
 	defer db.Close()
-	must[sql.Result](t)(db.ExecContext(t.Context(), `UPDATE vault_logs SET actor_name = 'john' WHERE entity_id = 'secret'`))
-	if report := must[*evidence.Report](t)(v.VerifyLogs(t.Context(), nil)); report.OK() {
+	must.Get(db.ExecContext(t.Context(), `UPDATE vault_logs SET actor_name = 'john' WHERE entity_id = 'secret'`))(t)
+	if report := must.Get(v.VerifyLogs(t.Context(), nil))(t); report.OK() {
 		t.Fatal("the change is not found")
 	}
 	page := look(t, v, "/evidence")
@@ -107,9 +107,9 @@ func (deaf) Send(context.Context, []byte, string) error {
 // trail signs a checkpoint, verifies the log, and sends it to the sinks.
 func (w *world) trail() {
 	w.t.Helper()
-	must[*vault.Tenant](w.t)(w.CreateTenant(w.t.Context(), "Globex"))
-	must[[]byte](w.t)(w.Checkpoint(w.t.Context()))
-	must[*evidence.Report](w.t)(w.VerifyLogs(w.t.Context(), nil))
+	must.Get(w.CreateTenant(w.t.Context(), "Globex"))(w.t)
+	must.Get(w.Checkpoint(w.t.Context()))(w.t)
+	must.Get(w.VerifyLogs(w.t.Context(), nil))(w.t)
 	if err := w.SendLogs(w.t.Context()); err == nil {
 		w.t.Error("a sink that takes nothing has taken the log")
 	}
@@ -123,7 +123,7 @@ func TestSinksPage(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: []vault.Sink{
 		{Name: "good", Sender: vault.LogWriter(&sent), FromStart: true}, {Name: "bad", Sender: deaf{}, FromStart: true},
 	}})
-	must[*vault.Token](t)(v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
+	must.Get(v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	if err := v.SendLogs(t.Context()); err == nil {
 		t.Error("both sinks have taken everything")
 	}
@@ -148,9 +148,7 @@ func TestUnreadableTenantIsMarked(t *testing.T) {
 	var sent strings.Builder
 	v := vaulttest.Open(t, ":memory:", &vault.Config{KeyAge: 1, Sinks: []vault.Sink{{Name: "archive", Sender: vault.LogWriter(&sent), FromStart: true}}})
 	_, other := v.NewTenant(t, "Other")
-	if _, err := v.DB.ExecContext(t.Context(), `UPDATE vault_records SET body = x'00' WHERE tenant_id = ? AND kind = 'ring'`, v.Acme.ID[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.DB.ExecContext(t.Context(), `UPDATE vault_records SET body = x'00' WHERE tenant_id = ? AND kind = 'ring'`, v.Acme.ID[:]))(t)
 	if err := v.Vault.SendLogs(t.Context()); err == nil || !strings.Contains(sent.String(), other.TenantID().String()) {
 		t.Errorf("an unreadable tenant stops a sink: %v, %s", err, sent.String())
 	}

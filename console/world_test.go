@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -192,37 +193,27 @@ func newWorldOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Conf
 	return w
 }
 
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // fill adds at least one entity of each kind to the vault.
 func (w *world) fill() {
 	t, ctx := w.t, w.t.Context()
-	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must[*vault.Tenant](t)(w.Owner.GetTenant(ctx)).WebhookSecret}
+	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must.Get(w.Owner.GetTenant(ctx))(t).WebhookSecret}
 	w.name(hostile[:min(len(hostile), 180)])
-	w.app = must[*vault.Application](t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{
+	w.app = must.Get(w.Owner.CreateApplication(ctx, vault.ApplicationParams{
 		Name: "\u200f" + hostile, Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
 		Rules: []vault.AccessRule{
 			{Priority: 1, Description: "<b>bold</b>", Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read", "token:use"}},
 			{Priority: 5, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:read"}, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "<i>"}}},
 		},
-	}))
+	}))(t)
 	w.secrets = append(w.secrets, w.app.Key)
-	w.reactor = must[*vault.Reactor](t)(w.Owner.CreateReactor(ctx, vault.ReactorParams{
+	w.reactor = must.Get(w.Owner.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge " + hostile[:60], Configuration: map[string]string{"api_key": secretConfig}, ApplicationID: w.app.ID,
 		Code: "// " + hostile + "\n// " + rightly + "\nmodule.exports = async function (req) {\n  console.log('amount', req.args.amount, req.configuration.api_key)\n  if (req.args.fail) {\n    throw new Error('declined: ' + '" + wide + "')\n  }\n  return {raw: {paid: req.args.amount, key: req.configuration.api_key, bt: req.bt}}\n}\n",
-	}))
-	w.proxy = must[*vault.Proxy](t)(w.Owner.CreateProxy(ctx, vault.ProxyParams{
+	}))(t)
+	w.proxy = must.Get(w.Owner.CreateProxy(ctx, vault.ProxyParams{
 		Name: "Gateway", DestinationURL: "https://example.com/pay?key=" + secretConfig, Configuration: map[string]string{"token": secretConfig},
 		RequestTransform: &vault.ProxyTransform{Code: "module.exports = async req => ({body: req.args.body, headers: {}})"},
-	}))
+	}))(t)
 	w.secrets = append(w.secrets, w.proxy.Key)
 	w.killJob()
 	w.fillTokens()
@@ -242,12 +233,12 @@ func (w *world) fillTokens() {
 		{ID: "a " + rightly, Type: vault.TypeGeneric, Data: 12345},
 	}
 	for _, p := range tokens {
-		must[*vault.Token](t)(w.Owner.CreateToken(ctx, p))
+		must.Get(w.Owner.CreateToken(ctx, p))(t)
 	}
 	_, _ = w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"fail": true, "card": secretArg}})
-	must[*vault.ReactResult](t)(w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 12, "card": "{{ order-1 }}"}}))
+	must.Get(w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 12, "card": "{{ order-1 }}"}}))(t)
 	var card vault.CardData
-	if err := json.Unmarshal(must[*vault.Token](t)(w.Owner.GetToken(ctx, "order-1")).Data, &card); err != nil || card.CVC != secretCVC {
+	if err := json.Unmarshal(must.Get(w.Owner.GetToken(ctx, "order-1"))(t).Data, &card); err != nil || card.CVC != secretCVC {
 		t.Fatalf("the stored cvc is missing: %v", err)
 	}
 }
@@ -255,33 +246,29 @@ func (w *world) fillTokens() {
 // name names the tenant.
 func (w *world) name(name string) {
 	w.t.Helper()
-	must[*vault.Tenant](w.t)(w.Owner.PatchTenant(w.t.Context(), map[string]any{"name": name}))
+	must.Get(w.Owner.PatchTenant(w.t.Context(), map[string]any{"name": name}))(w.t)
 }
 
 // newSession opens a session and returns its id.
 func (w *world) newSession() uuid.UUID {
 	w.t.Helper()
 	ctx := w.t.Context()
-	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+	s := must.Get(w.Public.CreateSession(ctx))(w.t)
 	w.secrets = append(w.secrets, s.SessionKey, s.Nonce)
-	if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}); err != nil {
-		w.t.Fatal(err)
-	}
-	return must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.PageParams{})).Data[0].ID
+	must.Do(w.t, w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}))
+	return must.Get(w.Owner.ListSessions(ctx, vault.PageParams{}))(w.t).Data[0].ID
 }
 
 // killJob makes a callback fail until its job is dead.
 func (w *world) killJob() {
 	w.t.Helper()
 	ctx := w.t.Context()
-	must[*vault.Job](w.t)(w.Owner.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 7}, CallbackURL: w.receiver.URL}))
+	must.Get(w.Owner.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 7}, CallbackURL: w.receiver.URL}))(w.t)
 	for range 10 {
-		if err := w.Work(ctx); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.Work(ctx))
 		w.Clock.Advance(2 * time.Hour)
 	}
-	w.dead = must[[]vault.JobInfo](w.t)(w.Owner.ListJobs(ctx, vault.ListJobsParams{Dead: true}))[0].ID
+	w.dead = must.Get(w.Owner.ListJobs(ctx, vault.ListJobsParams{Dead: true}))(w.t)[0].ID
 }
 
 // checkSecrets fails when a secret has reached a browser.
@@ -392,21 +379,15 @@ func (v *visitor) do(req *http.Request) (int, string) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(req.Context(), time.Minute)
 	defer cancel()
-	res, err := v.client.Do(req.WithContext(ctx))
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	res := must.Get(v.client.Do(req.WithContext(ctx)))(v.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(v.t)
 	return res.StatusCode, string(body) + res.Header.Get("Location")
 }
 
 func (v *visitor) get(address string) (int, string) {
 	v.t.Helper()
-	return v.do(must[*http.Request](v.t)(http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, nil)))
+	return v.do(must.Get(http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, nil))(v.t))
 }
 
 // post sends a form like a page of the console.
@@ -423,7 +404,7 @@ func (v *visitor) send(address string, form url.Values, header map[string]string
 	if !form.Has("form") {
 		form.Set("form", v.token)
 	}
-	req := must[*http.Request](v.t)(http.NewRequestWithContext(v.t.Context(), http.MethodPost, address, strings.NewReader(form.Encode())))
+	req := must.Get(http.NewRequestWithContext(v.t.Context(), http.MethodPost, address, strings.NewReader(form.Encode())))(v.t)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for name, value := range header {
 		req.Header.Set(name, value)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -49,11 +50,11 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
 	})}
 	proxy := func(path string) string {
-		return must[*vault.Proxy](t)(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "slow", DestinationURL: dest.URL + path})).Key
+		return must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "slow", DestinationURL: dest.URL + path}))(t).Key
 	}
 	w.silent, w.half = proxy("/silent"), proxy("/half")
-	w.reactor = must[*vault.Reactor](t)(w.Management.CreateReactor(t.Context(), vault.ReactorParams{
-		Name: "slow", Configuration: map[string]string{}, Code: "module.exports = () => { for (;;); }"}))
+	w.reactor = must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{
+		Name: "slow", Configuration: map[string]string{}, Code: "module.exports = () => { for (;;); }"}))(t)
 	return w
 }
 
@@ -135,10 +136,7 @@ func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
 				http.Error(res, "failed", http.StatusInternalServerError)
 				return res.Result(), nil
 			})
-			c, err := vaultclient.New("https://vault.example", w.PrivateKey, &vaultclient.Options{Transport: late})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(vaultclient.New("https://vault.example", w.PrivateKey, &vaultclient.Options{Transport: late}))(t)
 			if err := do(ctx, c); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, want context.Canceled", err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -26,23 +27,11 @@ func TestEvidence(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}})
 	server := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 	defer server.Close()
-	c, err := vaultclient.New(server.URL, v.ManagementKey, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := v.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(vaultclient.New(server.URL, v.ManagementKey, nil))(t)
+	key := must.Get(v.EvidenceKey())(t)
 	ctx := t.Context()
-	since, err := c.LogCheckpoint(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := c.ListLogs(ctx, vault.ListLogsParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	since := must.Get(c.LogCheckpoint(ctx))(t)
+	page := must.Get(c.ListLogs(ctx, vault.ListLogsParams{}))(t)
 	proof, err := c.LogProof(ctx, page.Data[0].ID)
 	if err != nil || evidence.VerifyProof(proof, key) != nil {
 		t.Errorf("%v, %v", err, evidence.VerifyProof(proof, key))
@@ -54,19 +43,14 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	var bundle bytes.Buffer
-	if err := c.ExportEvidence(ctx, &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ExportEvidence(ctx, &bundle))
 	if report, err := evidence.Verify(&bundle, key, since); err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if err := c.ExportEvidence(ctx, full{}); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("a full disk: %v", err)
 	}
-	private, err := vaultclient.New(server.URL, v.PrivateKey, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(vaultclient.New(server.URL, v.PrivateKey, nil))(t)
 	if err := private.ExportEvidence(ctx, io.Discard); !errors.Is(err, vault.ErrForbidden) {
 		t.Errorf("without log:read: %v", err)
 	}

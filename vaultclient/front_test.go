@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -95,7 +96,7 @@ func (f *front) headers(name string) []string {
 // tokens returns how many tokens the vault has.
 func (f *front) tokens(t *testing.T) int {
 	t.Helper()
-	return must[*vault.Page[vault.Token]](t)(f.Owner.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems
+	return must.Get(f.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t).Pagination.TotalItems
 }
 
 // pass lets a request through.

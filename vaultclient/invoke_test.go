@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -134,15 +135,9 @@ func TestInvokeProxyIsSentOnce(t *testing.T) {
 			srv := newBreaking(t)
 			transport := &http.Transport{}
 			t.Cleanup(transport.CloseIdleConnections)
-			c, err := vaultclient.New("http://"+srv.Addr().String(), "key", &vaultclient.Options{Transport: transport})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(vaultclient.New("http://"+srv.Addr().String(), "key", &vaultclient.Options{Transport: transport}))(t)
 			call.Key = "k"
-			a, err := c.InvokeProxy(t.Context(), call)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(c.InvokeProxy(t.Context(), call))(t)
 			a.Body.Close()
 			if _, err := c.InvokeProxy(t.Context(), call); err == nil {
 				t.Error("no error although the connection broke")
@@ -173,10 +168,7 @@ type breaking struct {
 
 func newBreaking(t *testing.T) *breaking {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	b := &breaking{Listener: listener}
 	t.Cleanup(func() { listener.Close() })
 	go func() {
@@ -314,15 +306,12 @@ func TestAnonymous(t *testing.T) {
 	t.Parallel()
 	v, dest := newVault(t, 0)
 	f := frontOf(t, v, pass)
-	c, err := vaultclient.NewAnonymous(f.URL, &vaultclient.Options{Transport: f.Server.Client().Transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(vaultclient.NewAnonymous(f.URL, &vaultclient.Options{Transport: f.Server.Client().Transport}))(t)
 	app := v.Private.ApplicationID()
 	proxy := func(auth bool) string {
-		return must[*vault.Proxy](t)(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: dest.URL, RequireAuth: &auth, ApplicationID: app})).Key
+		return must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: dest.URL, RequireAuth: &auth, ApplicationID: app}))(t).Key
 	}
-	tok := must[*vault.Token](t)(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "in clear"}))
+	tok := must.Get(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "in clear"}))(t)
 	answer, err := read(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: proxy(false), Method: "POST", Body: strings.NewReader("{{ " + tok.ID + " }}"),
 		Header: http.Header{"Content-Type": {"text/plain"}, "Svc-Api-Key": {v.PrivateKey}}}))
 	if err != nil || !strings.Contains(fmt.Sprintf("%+v", answer), "in clear") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
@@ -15,8 +16,8 @@ import (
 func TestReactIsRetriedOnlyWithAKey(t *testing.T) {
 	t.Parallel()
 	v := scripted(t)
-	counting := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
-		Code: "module.exports = async () => ({tokenize: 'made', raw: 1})"}))
+	counting := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
+		Code: "module.exports = async () => ({tokenize: 'made', raw: 1})"}))(t)
 	for name, c := range map[string]struct {
 		happens fault
 		ctx     context.Context
@@ -43,7 +44,7 @@ func TestReactIsRetriedOnlyWithAKey(t *testing.T) {
 			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
 		}
 	}
-	if got := must[*vault.Page[vault.Token]](t)(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems; got != 4 {
+	if got := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t).Pagination.TotalItems; got != 4 {
 		t.Errorf("the code ran %d times, want 4", got)
 	}
 }
@@ -55,7 +56,7 @@ func TestErrorsOfCodeAreFinal(t *testing.T) {
 	t.Parallel()
 	v := scripted(t)
 	maker, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
-	app := must[*vault.Application](t)(maker.OwnApplication(t.Context()))
+	app := must.Get(maker.OwnApplication(t.Context()))(t)
 	for _, throws := range []string{
 		"RateLimitError('4242')", "ServiceUnavailableError('4242')",
 		"CustomHttpResponseError({status: 503, headers: {'Retry-After': '1'}, body: '4242'})",
@@ -66,9 +67,9 @@ func TestErrorsOfCodeAreFinal(t *testing.T) {
 		"CustomHttpResponseError({status: 401, headers: {}, body: {title: 'x', status: 401, detail: '4242'}})",
 		"CustomHttpResponseError({status: 400, headers: {}, body: {title: 'x', status: 400, detail: 'y', errors: {'4242': ['4242']}}})",
 	} {
-		r := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
+		r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
 			ApplicationID: app.ID,
-			Code:          "module.exports = async (req) => { await req.bt.tokens.create({type: 'token', data: 'ran'}); throw new " + throws + " }"}))
+			Code:          "module.exports = async (req) => { await req.bt.tokens.create({type: 'token', data: 'ran'}); throw new " + throws + " }"}))(t)
 		f := frontOf(t, v, pass)
 		before := f.tokens(t)
 		for n, ctx := range []context.Context{t.Context(), vaultclient.WithIdempotencyKey(t.Context(), throws)} {

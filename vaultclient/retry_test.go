@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaultclient"
@@ -37,10 +38,7 @@ func TestLostResponsesAreRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, first(happens))
-			tok, err := f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(t.Context(), generic)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := must.Get(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(t.Context(), generic))(t)
 			if got, err := f.Private.GetToken(t.Context(), tok.ID); err != nil || got.ID != tok.ID {
 				t.Errorf("the token does not exist: %v", err)
 			}
@@ -73,10 +71,8 @@ func TestReadsAreRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, first(lose))
-			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))
-			if err := call(f.client(t, f.PrivateKey, vaultclient.Options{})); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))(t)
+			must.Do(t, call(f.client(t, f.PrivateKey, vaultclient.Options{})))
 			if keys := f.headers("SVC-IDEMPOTENCY-KEY"); !slices.Equal(keys, []string{"", ""}) {
 				t.Errorf("idempotency keys %q", keys)
 			}
@@ -102,7 +98,7 @@ func TestDeleteAfterLostResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, first(c.happens))
-			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))
+			must.Get(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))(t)
 			err := f.client(t, f.PrivateKey, vaultclient.Options{}).DeleteToken(t.Context(), c.id)
 			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("error %v, want %v", err, c.want)
@@ -148,7 +144,7 @@ func TestPermanentErrorsAreNotRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, c.happens)
-			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), taken))
+			must.Get(f.Private.CreateToken(t.Context(), taken))(t)
 			err := c.call(t.Context(), f.client(t, f.PrivateKey, vaultclient.Options{}))
 			if !errors.Is(err, c.want) || f.count() != 1 {
 				t.Errorf("%d requests, error %v, want one and %v", f.count(), err, c.want)
@@ -225,11 +221,8 @@ func TestContextEndsRetries(t *testing.T) {
 	// This part uses a real timer, and a pause that is too long to wait for.
 	slow := newFront(t, answer(429, "Retry-After", "3600"))
 	ctx, cancel = context.WithCancel(t.Context())
-	c, err := vaultclient.New(slow.Server.URL, slow.PrivateKey, &vaultclient.Options{
-		Transport: whenRead{slow.Server.Client().Transport, cancel}, Retry: vaultclient.Retry{MaxDelay: 2 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(vaultclient.New(slow.Server.URL, slow.PrivateKey, &vaultclient.Options{
+		Transport: whenRead{slow.Server.Client().Transport, cancel}, Retry: vaultclient.Retry{MaxDelay: 2 * time.Hour}}))(t)
 	if _, err := c.GetToken(ctx, "tok"); !errors.Is(err, context.Canceled) || !errors.Is(err, vault.ErrBusy) {
 		t.Errorf("error %v, want the context's error and the reason for the pause", err)
 	}
@@ -264,10 +257,7 @@ func (c *closing) Close() error {
 // still handling. The client waits and then gets the response.
 func TestRetryWhileFirstRequestIsInProgress(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	g := &gate{Storage: store, reached: make(chan struct{}), open: make(chan struct{})}
 	done := make(chan struct{})
 	f := frontOf(t, vaulttest.OpenStorage(t, g, nil), first(func(_ int, _ http.ResponseWriter, r *http.Request, vault http.Handler) {
@@ -319,18 +309,12 @@ func (g *gate) Write(ctx context.Context, c *storage.Change) error {
 // An unreachable server is retried, and the error names the reason.
 func TestUnreachableServerIsRetried(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	listener.Close()
 	attempts := 0
-	c, err := vaultclient.New("https://"+listener.Addr().String(), "key", &vaultclient.Options{
-		Transport: &http.Transport{}, Retry: vaultclient.Retry{Sleep: func(context.Context, time.Duration) error { attempts++; return nil }}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.CreateToken(t.Context(), generic)
+	c := must.Get(vaultclient.New("https://"+listener.Addr().String(), "key", &vaultclient.Options{
+		Transport: &http.Transport{}, Retry: vaultclient.Retry{Sleep: func(context.Context, time.Duration) error { attempts++; return nil }}}))(t)
+	_, err := c.CreateToken(t.Context(), generic)
 	var dial *net.OpError
 	if !errors.As(err, &dial) || !strings.Contains(err.Error(), "vaultclient: CreateToken: dial tcp 127.0.0.1") || attempts != 3 {
 		t.Errorf("%d pauses, error %v", attempts, err)
@@ -357,9 +341,9 @@ func TestIdempotencyKeys(t *testing.T) {
 	f := newFront(t, pass)
 	c := f.client(t, f.PrivateKey, vaultclient.Options{})
 	ctx := vaultclient.WithIdempotencyKey(t.Context(), "order 17")
-	one := must[*vault.Token](t)(c.CreateToken(ctx, generic))
-	same := must[*vault.Token](t)(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(ctx, generic))
-	other := must[*vault.Token](t)(c.CreateToken(t.Context(), generic))
+	one := must.Get(c.CreateToken(ctx, generic))(t)
+	same := must.Get(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(ctx, generic))(t)
+	other := must.Get(c.CreateToken(t.Context(), generic))(t)
 	if diff := cmp.Diff(one, same); diff != "" || one.ID == other.ID {
 		t.Errorf("the second call with the key is not a replay: %s", diff)
 	}
@@ -370,9 +354,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		func() error { _, err := c.Detokenize(ctx, "x"); return err },
 		func() error { return c.DeleteToken(ctx, one.ID) },
 	} {
-		if err := call(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, call())
 	}
 	got := f.headers("SVC-IDEMPOTENCY-KEY")
 	if got[2] == "" || got[2] == "order 17" {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
@@ -40,7 +41,7 @@ func sessionLifecycle(w *world) {
 
 func authorizeRefused(w *world) {
 	ctx := w.t.Context()
-	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+	s := must.Get(w.Public.CreateSession(ctx))(w.t)
 	for i, g := range []vault.SessionGrant{
 		{}, {Nonce: "unknown", Permissions: []vault.Permission{"token:read"}}, {Nonce: s.Nonce}, {Nonce: s.Nonce, Permissions: []vault.Permission{"log:read", "nope"}},
 		{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now()},
@@ -55,10 +56,8 @@ func authorizeRefused(w *world) {
 func listSessions(w *world) {
 	ctx := w.t.Context()
 	for range 3 {
-		s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-		if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
-			w.t.Fatal(err)
-		}
+		s := must.Get(w.Public.CreateSession(ctx))(w.t)
+		must.Do(w.t, w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
 		w.Clock.Advance(time.Second)
 	}
 	for _, p := range []vault.PageParams{{}, {Page: 2, Size: 2}, {Size: 1000}} {
@@ -71,8 +70,8 @@ func listSessions(w *world) {
 
 func deleteSession(w *world) {
 	ctx := w.t.Context()
-	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.PageParams{}))
+	s := must.Get(w.Public.CreateSession(ctx))(w.t)
+	page := must.Get(w.Owner.ListSessions(ctx, vault.PageParams{}))(w.t)
 	session := w.as(s.SessionKey)
 	for range 2 {
 		w.saw("DeleteSession", nil, w.management.DeleteSession(ctx, page.Data[0].ID))
@@ -105,13 +104,13 @@ func createApplication(w *world) {
 	}
 	app, err := w.private.CreateApplication(ctx, w.shop())
 	w.saw("CreateApplication by a private key", app, err)
-	limited := must[*vault.Application](w.t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create"}}))
+	limited := must.Get(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create"}}))(w.t)
 	app, err = w.as(limited.Key).CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	w.saw("CreateApplication with more than its maker has", app, err)
 }
 
 func getApplication(w *world) {
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	made := must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody, {}} {
 		app, err := w.management.GetApplication(w.t.Context(), id)
 		w.saw("GetApplication", app, err)
@@ -121,7 +120,7 @@ func getApplication(w *world) {
 }
 
 func listApplications(w *world) {
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	made := must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	for i, p := range []vault.ListApplicationsParams{
 		{}, {PageParams: vault.PageParams{Page: 2, Size: 2}}, {IDs: []uuid.UUID{made.ID, nobody}}, {IDs: []uuid.UUID{nobody}}, {PageParams: vault.PageParams{Size: 101}},
 	} {
@@ -132,7 +131,7 @@ func listApplications(w *world) {
 
 func replaceApplication(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	w.Clock.Advance(time.Second)
 	for i, p := range []vault.ApplicationParams{
 		{Name: "New", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}, {Name: "New", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}, {},
@@ -146,7 +145,7 @@ func replaceApplication(w *world) {
 
 func patchApplication(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	w.Clock.Advance(time.Second)
 	for _, patch := range []string{`{"name":"Patched"}`, `{"rules":null,"expires_at":null}`, `{}`, `{"type":"public"}`, `{"nope":1}`, `[]`, ``, `{"permissions":null}`} {
 		app, err := w.management.PatchApplication(ctx, made.ID, vault.JSON(patch))
@@ -154,7 +153,7 @@ func patchApplication(w *world) {
 	}
 	app, err := w.management.PatchApplication(ctx, nobody, vault.JSON(`{}`))
 	w.saw("PatchApplication of none", app, err)
-	updater := must[*vault.Application](w.t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}}))
+	updater := must.Get(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}}))(w.t)
 	_, err = w.as(updater.Key).PatchApplication(ctx, made.ID, vault.JSON(`{"name":"by one who may not read"}`))
 	if err != nil && !errors.Is(err, vaultclient.ErrUnseen) { // in process, the result is returned
 		w.t.Errorf("PatchApplication without read permission: %v", err)
@@ -167,7 +166,7 @@ func patchApplication(w *world) {
 
 func deleteApplication(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	c := w.as(made.Key)
 	_, err := c.ListTokens(ctx, vault.ListTokensParams{})
 	w.saw("ListTokens", nil, err)
@@ -183,12 +182,10 @@ func deleteApplication(w *world) {
 
 func explain(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
-	session := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-	if err := w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
-		w.t.Fatal(err)
-	}
-	alive := must[*vault.Page[vault.SessionInfo]](w.t)(w.Management.ListSessions(ctx, vault.PageParams{}))
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
+	session := must.Get(w.Public.CreateSession(ctx))(w.t)
+	must.Do(w.t, w.Private.AuthorizeSession(ctx, vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{"token:read"}}))
+	alive := must.Get(w.Management.ListSessions(ctx, vault.PageParams{}))(w.t)
 	pci := []string{"/PCI/high/"}
 	for i, p := range []vault.ExplainParams{
 		{ApplicationID: made.ID, Permission: "token:read", Containers: pci},
@@ -218,7 +215,7 @@ func ownApplication(w *world) {
 
 func regenerateKey(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	old := w.as(made.Key)
 	w.Clock.Advance(time.Second)
 	app, err := w.management.RegenerateKey(ctx, made.ID)

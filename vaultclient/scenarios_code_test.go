@@ -11,20 +11,21 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const code = "module.exports = async (req) => ({raw: req.args})"
 
 // reactorParams returns parameters of a reactor with every field set.
 func (w *world) reactorParams() vault.ReactorParams {
-	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
+	app := must.Get(w.Private.OwnApplication(w.t.Context()))(w.t)
 	return vault.ReactorParams{Name: "Charge <&>", Code: code, Configuration: map[string]string{"KEY": "sk"}, ApplicationID: app.ID}
 }
 
 // reactor stores a reactor and returns its id.
 func (w *world) reactor(code string) uuid.UUID {
 	w.t.Helper()
-	return must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}})).ID
+	return must.Get(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}}))(w.t).ID
 }
 
 func createReactor(w *world) {
@@ -43,7 +44,7 @@ func createReactor(w *world) {
 }
 
 func getReactor(w *world) {
-	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), w.reactorParams()))
+	made := must.Get(w.Management.CreateReactor(w.t.Context(), w.reactorParams()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody} {
 		r, err := w.management.GetReactor(w.t.Context(), id)
 		w.saw("GetReactor", r, err)
@@ -52,7 +53,7 @@ func getReactor(w *world) {
 
 func listReactors(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(ctx, w.reactorParams()))
+	made := must.Get(w.Management.CreateReactor(ctx, w.reactorParams()))(w.t)
 	w.Clock.Advance(time.Second)
 	w.reactor(code)
 	for i, p := range []vault.ListParams{{}, {Name: "charge <*"}, {Name: "nope"}, {IDs: []uuid.UUID{made.ID}}, {PageParams: vault.PageParams{Size: 1}}, {PageParams: vault.PageParams{Size: -1}}} {
@@ -74,7 +75,7 @@ func replaceReactor(w *world) {
 
 func patchReactor(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(ctx, w.reactorParams()))
+	made := must.Get(w.Management.CreateReactor(ctx, w.reactorParams()))(w.t)
 	w.Clock.Advance(time.Second)
 	for _, patch := range []string{`{"name":"P"}`, `{"configuration":{"KEY":null}}`, `{"application":null}`, `{"code":"("}`, `{"nope":1}`, `{`} {
 		r, err := w.management.PatchReactor(ctx, made.ID, vault.JSON(patch))
@@ -164,7 +165,7 @@ func reactLater(w *world) {
 
 // proxyParams returns parameters of a proxy with every field set.
 func (w *world) proxyParams() vault.ProxyParams {
-	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
+	app := must.Get(w.Private.OwnApplication(w.t.Context()))(w.t)
 	return vault.ProxyParams{Name: "Gateway <&>", DestinationURL: w.dest.URL + "/base?a=b", Configuration: map[string]string{"k": "v"},
 		RequestTransform:  &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
 		ResponseTransform: &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
@@ -178,7 +179,7 @@ func (w *world) proxy(p vault.ProxyParams) *vault.Proxy {
 	if p.DestinationURL == "" {
 		p.DestinationURL = w.dest.URL
 	}
-	return must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), p))
+	return must.Get(w.Management.CreateProxy(w.t.Context(), p))(w.t)
 }
 
 func createProxy(w *world) {
@@ -193,7 +194,7 @@ func createProxy(w *world) {
 }
 
 func getProxy(w *world) {
-	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), w.proxyParams()))
+	made := must.Get(w.Management.CreateProxy(w.t.Context(), w.proxyParams()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody} {
 		x, err := w.management.GetProxy(w.t.Context(), id)
 		w.saw("GetProxy", x, err)
@@ -202,7 +203,7 @@ func getProxy(w *world) {
 
 func listProxies(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(ctx, w.proxyParams()))
+	made := must.Get(w.Management.CreateProxy(ctx, w.proxyParams()))(w.t)
 	w.Clock.Advance(time.Second)
 	w.proxy(vault.ProxyParams{})
 	for i, p := range []vault.ListParams{{}, {Name: "gate*"}, {IDs: []uuid.UUID{made.ID, nobody}}, {PageParams: vault.PageParams{Page: 2, Size: 1}}, {PageParams: vault.PageParams{Page: -1}}} {
@@ -224,7 +225,7 @@ func replaceProxy(w *world) {
 
 func patchProxy(w *world) {
 	ctx := w.t.Context()
-	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(ctx, w.proxyParams()))
+	made := must.Get(w.Management.CreateProxy(ctx, w.proxyParams()))(w.t)
 	w.Clock.Advance(time.Second)
 	for _, patch := range []string{`{"name":"P"}`, `{"configuration":null,"application":null}`, `{"request_transform":null}`, `{"require_auth":true}`, `{"destination_url":"x"}`, `7`} {
 		x, err := w.management.PatchProxy(ctx, made.ID, vault.JSON(patch))
@@ -306,7 +307,7 @@ func invokeRefused(w *world) {
 		w.saw("InvokeProxy without token:use", got, err)
 	}
 	_, other := w.NewTenant(w.t, "Other")
-	foreign := must[*vault.Proxy](w.t)(other.CreateProxy(ctx, vault.ProxyParams{Name: "x", DestinationURL: w.dest.URL}))
+	foreign := must.Get(other.CreateProxy(ctx, vault.ProxyParams{Name: "x", DestinationURL: w.dest.URL}))(w.t)
 	w.invoke(vault.ProxyCall{Key: foreign.Key})
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()

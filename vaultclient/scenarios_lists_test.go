@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // cursorOf records a page by cursor, without the cursor, which differs
@@ -98,9 +99,9 @@ func walked[T any](w *world, call string, all iter.Seq2[*T, error]) {
 
 func allApplications(w *world) {
 	for range 105 {
-		must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+		must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	}
-	first := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	first := must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	for _, p := range []vault.ListApplicationsParams{
 		{}, {Types: []vault.ApplicationType{vault.ApplicationManagement, vault.ApplicationPublic}}, {Name: "SHOP*"}, {Name: "x"},
 		{IDs: []uuid.UUID{first.ID, nobody}}, {Types: []vault.ApplicationType{"other"}},
@@ -112,8 +113,8 @@ func allApplications(w *world) {
 
 func allReactors(w *world) {
 	for i := range 105 {
-		must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{
-			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))
+		must.Get(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{
+			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))(w.t)
 	}
 	for _, name := range []string{"", "R1*", "x"} {
 		walked(w, "AllReactors "+name, w.management.AllReactors(w.t.Context(), vault.ListParams{Name: name}))
@@ -122,7 +123,7 @@ func allReactors(w *world) {
 
 func allProxies(w *world) {
 	for i := range 105 {
-		must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))
+		must.Get(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))(w.t)
 	}
 	for _, name := range []string{"", "P1*", "x"} {
 		walked(w, "AllProxies "+name, w.management.AllProxies(w.t.Context(), vault.ListParams{Name: name}))
@@ -131,7 +132,7 @@ func allProxies(w *world) {
 
 func allSessions(w *world) {
 	for range 105 {
-		must[*vault.Session](w.t)(w.Public.CreateSession(w.t.Context()))
+		must.Get(w.Public.CreateSession(w.t.Context()))(w.t)
 	}
 	walked(w, "AllSessions", w.management.AllSessions(w.t.Context()))
 }
@@ -139,7 +140,7 @@ func allSessions(w *world) {
 func allLogs(w *world) {
 	w.fill(110)
 	values := make([]int, 150)
-	must[vault.JSON](w.t)(w.Private.Tokenize(w.t.Context(), values)) // entries with the same time
+	must.Get(w.Private.Tokenize(w.t.Context(), values))(w.t) // entries with the same time
 	w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	for _, p := range []vault.ListLogsParams{
 		{}, {EntityType: "card_number"}, {Operation: vault.OperationCreate}, {ActorID: w.Private.ApplicationID()},

@@ -2,7 +2,6 @@ package vaultclient_test
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const number = "4242424242424242"
@@ -64,8 +64,8 @@ func createOptions(w *world) {
 // the write lock, and again afterwards.
 func createUnavailable(w *world) {
 	ctx, p := w.t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}
-	proxy := must[*vault.Proxy](w.t)(w.management.CreateProxy(ctx, vault.ProxyParams{Name: "Echo", DestinationURL: w.dest.URL}))
-	tx := must[*sql.Tx](w.t)(w.DB.BeginTx(ctx, nil))
+	proxy := must.Get(w.management.CreateProxy(ctx, vault.ProxyParams{Name: "Echo", DestinationURL: w.dest.URL}))(w.t)
+	tx := must.Get(w.DB.BeginTx(ctx, nil))(w.t)
 	_, err := w.private.CreateToken(ctx, p)
 	w.saw("CreateToken beside a transaction", nil, err)
 	if !errors.Is(err, vault.ErrUnavailable) {
@@ -73,9 +73,7 @@ func createUnavailable(w *world) {
 	}
 	_, err = w.management.GetProxy(ctx, proxy.ID)
 	w.saw("GetProxy beside a transaction", nil, err)
-	if err := tx.Rollback(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, tx.Rollback())
 	tok, err := w.private.CreateToken(ctx, p)
 	w.saw("CreateToken after it", tok, err)
 }

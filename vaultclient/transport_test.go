@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -79,10 +80,7 @@ func TestMounted(t *testing.T) {
 	srv := httptest.NewTLSServer(mux)
 	t.Cleanup(srv.Close)
 	for i, path := range []string{"/vault/v1", "/vault/v1/"} {
-		c, err := vaultclient.New(srv.URL+path, v.PrivateKey, &vaultclient.Options{Transport: srv.Client().Transport, Prefix: "BT-"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(vaultclient.New(srv.URL+path, v.PrivateKey, &vaultclient.Options{Transport: srv.Client().Transport, Prefix: "BT-"}))(t)
 		id := fmt.Sprint("umlaut ü ", i)
 		key := fmt.Sprint("create ", i)
 		ctx := vaultclient.WithIdempotencyKey(t.Context(), key)
@@ -91,7 +89,7 @@ func TestMounted(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
-		_, err = c.GetToken(t.Context(), "nobody")
+		_, err := c.GetToken(t.Context(), "nobody")
 		var e *vaultclient.Error
 		if !errors.As(err, &e) || e.TraceID == "" {
 			t.Errorf("%s: no trace id in %v", path, err)
@@ -108,10 +106,7 @@ func TestPathsStayEscaped(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, answer(404))
 	for base, mount := range map[string]string{"": "", "/x%2Fy/": "/x%2Fy", "/ü": "/%C3%BC"} {
-		c, err := vaultclient.New(f.Server.URL+base, "key", &vaultclient.Options{Transport: f.Server.Client().Transport})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(vaultclient.New(f.Server.URL+base, "key", &vaultclient.Options{Transport: f.Server.Client().Transport}))(t)
 		for id, want := range map[string]string{
 			"a b,ü;": "/tokens/a%20b%2C%C3%BC%3B", "...": "/tokens/...",
 			"": "/tokens/-", "..": "/tokens/-", "search": "/tokens/-", "a/b?c": "/tokens/-", "../applications/key": "/tokens/-",
@@ -229,10 +224,7 @@ func TestSlowResponsesTimeOut(t *testing.T) {
 // If the server does not speak HTTP, the error contains none of its bytes.
 func TestNonHTTPResponseIsNotQuoted(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -245,12 +237,9 @@ func TestNonHTTPResponseIsNotQuoted(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	c, err := vaultclient.New("http://"+listener.Addr().String(), "key", &vaultclient.Options{
-		Transport: &http.Transport{}, Retry: vaultclient.Retry{Attempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.GetToken(t.Context(), "tok")
+	c := must.Get(vaultclient.New("http://"+listener.Addr().String(), "key", &vaultclient.Options{
+		Transport: &http.Transport{}, Retry: vaultclient.Retry{Attempts: 1}}))(t)
+	_, err := c.GetToken(t.Context(), "tok")
 	if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err.Error()), "4242") {
 		t.Errorf("error %v", err)
 	}
@@ -342,7 +331,7 @@ func TestOlderServerLists(t *testing.T) {
 		vault.ServeHTTP(w, r)
 	})
 	c := f.client(t, f.PrivateKey, vaultclient.Options{})
-	must[*vault.Token](t)(c.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
+	must.Get(c.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))(t)
 	want := []vault.Transform{""}
 	transforms := func(tokens []vault.Token) (all []vault.Transform) {
 		for _, tok := range tokens {
@@ -350,8 +339,8 @@ func TestOlderServerLists(t *testing.T) {
 		}
 		return all
 	}
-	page := must[*vault.Page[vault.Token]](t)(c.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"tok"}}))
-	after := must[*vault.CursorPage[vault.Token]](t)(c.ListTokensAfter(t.Context(), nil, ""))
+	page := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"tok"}}))(t)
+	after := must.Get(c.ListTokensAfter(t.Context(), nil, ""))(t)
 	if diff := cmp.Diff([][]vault.Transform{want, want}, [][]vault.Transform{transforms(page.Data), transforms(after.Data)}); diff != "" {
 		t.Error(diff)
 	}
@@ -367,7 +356,7 @@ func TestAllTokensOfAnySize(t *testing.T) {
 	reader, key := f.NewApplication(t, f.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}})
 	for i := range 40 {
 		f.Clock.Advance(time.Second)
-		must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000*(i%7))}))
+		must.Get(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000*(i%7))}))(t)
 	}
 	collect := func(c vault.API) (all []string, last error) {
 		for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
@@ -378,10 +367,7 @@ func TestAllTokensOfAnySize(t *testing.T) {
 		}
 		return all, nil
 	}
-	want, err := collect(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(collect(reader))(t)
 	for _, limit := range []int64{20_000, 60_000, 1 << 20} {
 		got, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: limit}))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

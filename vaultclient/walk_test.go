@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -142,10 +143,7 @@ func TestDefaults(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
-	c, err := New(srv.URL, v.PrivateKey, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(srv.URL, v.PrivateKey, nil))(t)
 	if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: 1}); err != nil {
 		t.Error(err)
 	}

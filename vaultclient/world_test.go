@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -55,10 +56,7 @@ func newVault(t *testing.T, writeWait time.Duration) (*vaulttest.Vault, *httptes
 	t.Cleanup(dest.Close)
 	pool := x509.NewCertPool()
 	pool.AddCert(dest.Certificate())
-	store, err := sqlite.OpenOptions(t.Context(), ":memory:", &sqlite.Options{WriteWait: writeWait})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.OpenOptions(t.Context(), ":memory:", &sqlite.Options{WriteWait: writeWait}))(t)
 	return vaulttest.OpenStorage(t, store, &vault.Config{
 		Runtime: jsruntime.New(&jsruntime.Options{Workers: 2}), Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
 	}), dest
@@ -70,10 +68,7 @@ func inProcess(t *testing.T, writeWait time.Duration) *world {
 	v, dest := newVault(t, writeWait)
 	w := &world{Vault: v, t: t, dest: dest}
 	w.as = func(key string) vault.API {
-		c, err := v.Authenticate(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(v.Authenticate(t.Context(), key))(t)
 		return c.From("127.0.0.1") // the origin of calls through the server
 	}
 	return w.open()
@@ -109,10 +104,7 @@ func newClient(t testing.TB, srv *httptest.Server, key string, opts *vaultclient
 	if o.Retry.Sleep == nil {
 		o.Retry.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	}
-	c, err := vaultclient.New(srv.URL, key, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(vaultclient.New(srv.URL, key, &o))(t)
 	return c
 }
 
@@ -121,21 +113,10 @@ func (w *world) saw(call string, value any, err error) {
 	w.records = append(w.records, record{call, value, problemOf(err)})
 }
 
-// must fails the test if a step that the scenario depends on fails.
-func must[T any](t testing.TB) func(T, error) T {
-	return func(x T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return x
-	}
-}
-
 // token stores a token.
 func (w *world) token(p vault.TokenParams) {
 	w.t.Helper()
-	must[*vault.Token](w.t)(w.Private.CreateToken(w.t.Context(), p))
+	must.Get(w.Private.CreateToken(w.t.Context(), p))(w.t)
 }
 
 // echo sends the request back. Some paths select another response.

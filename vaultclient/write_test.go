@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
@@ -18,7 +19,7 @@ func TestPatchReadsTheResultItself(t *testing.T) {
 		r.Header.Del("Prefer")
 		v.ServeHTTP(w, r)
 	})
-	made := must[*vault.Application](t)(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))
+	made := must.Get(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
 	got, err := f.client(t, f.ManagementKey, vaultclient.Options{}).PatchApplication(t.Context(), made.ID, vault.JSON(`{"name":"b"}`))
 	if err != nil || got.Name != "b" || got.ID != made.ID {
 		t.Errorf("%+v, %v", got, err)
@@ -31,9 +32,9 @@ func TestPatchWithoutReadPermission(t *testing.T) {
 	t.Parallel()
 	f := frontOf(t, scripted(t), pass)
 	ctx, rename := t.Context(), vault.JSON(`{"name":"renamed"}`)
-	app := must[*vault.Application](t)(f.Management.CreateApplication(ctx, vault.ApplicationParams{Name: "a", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))
-	reactor := must[*vault.Reactor](t)(f.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}}))
-	proxy := must[*vault.Proxy](t)(f.Management.CreateProxy(ctx, vault.ProxyParams{Name: "p", DestinationURL: "https://destination.example"}))
+	app := must.Get(f.Management.CreateApplication(ctx, vault.ApplicationParams{Name: "a", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
+	reactor := must.Get(f.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}}))(t)
+	proxy := must.Get(f.Management.CreateProxy(ctx, vault.ProxyParams{Name: "p", DestinationURL: "https://destination.example"}))(t)
 	for kind, c := range map[string]struct {
 		patch func(*vaultclient.Client) (shown bool, err error)
 		name  func() (string, error)
@@ -62,13 +63,13 @@ func TestPatchWithoutReadPermission(t *testing.T) {
 	} {
 		for _, permission := range []string{":read", ":update"} {
 			made := permission == ":update"
-			key := must[*vault.Application](t)(f.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.Permission(kind + permission)}})).Key
+			key := must.Get(f.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.Permission(kind + permission)}}))(t).Key
 			shown, err := c.patch(f.client(t, key, vaultclient.Options{}))
 			var e *vaultclient.Error
 			if shown || !errors.Is(err, vault.ErrForbidden) || !errors.As(err, &e) || errors.Is(err, vaultclient.ErrUnseen) != made {
 				t.Errorf("%s%s: shown %v, error %v", kind, permission, shown, err)
 			}
-			if name := must[string](t)(c.name()); (name == "renamed") != made {
+			if name := must.Get(c.name())(t); (name == "renamed") != made {
 				t.Errorf("%s%s: the name is %s", kind, permission, name)
 			}
 		}

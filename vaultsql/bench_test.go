@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
@@ -18,12 +19,8 @@ const benchRows = 1000
 func BenchmarkOpen(b *testing.B) {
 	for name, dsn := range databases {
 		w := newWorld(b, dsn(b))
-		if _, err := w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.writeFour(b, w.Owner.Client); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"))(b)
+		must.Do(b, w.writeFour(b, w.Owner.Client))
 		b.Run(name+"/rows", func(b *testing.B) {
 			for b.Loop() {
 				w.readFour(b)
@@ -44,18 +41,14 @@ func BenchmarkOpen(b *testing.B) {
 func BenchmarkSeal(b *testing.B) {
 	for name, dsn := range databases {
 		w := newWorld(b, dsn(b))
-		if _, err := w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"))(b)
 		for _, as := range []struct {
 			name string
 			c    *vault.Client
 		}{{"rows", nil}, {"sealed", w.Owner.Client}} {
 			b.Run(name+"/"+as.name, func(b *testing.B) {
 				for b.Loop() {
-					if err := w.writeFour(b, as.c); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, w.writeFour(b, as.c))
 				}
 				perRow(b)
 			})
@@ -72,16 +65,12 @@ func perRow(b *testing.B) {
 func (w *world) readFour(b *testing.B) []four {
 	b.Helper()
 	found, err := w.db.QueryContext(b.Context(), "SELECT a, b, c, d FROM people")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer func() { _ = found.Close() }() // found.Err reports errors
 	rows := make([]four, 0, benchRows)
 	for found.Next() {
 		var r four
-		if err := found.Scan(&r.A, &r.B, &r.C, &r.D); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, found.Scan(&r.A, &r.B, &r.C, &r.D))
 		rows = append(rows, r)
 	}
 	if found.Err() != nil || len(rows) < benchRows {

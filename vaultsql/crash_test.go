@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
@@ -124,22 +125,15 @@ func checkPeople(t *testing.T, dsn string, key *vault.Key) {
 	}
 	defer v.Close()
 	defer db.Close()
-	found, err := db.QueryContext(ctx, "SELECT name, email FROM people")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(db.QueryContext(ctx, "SELECT name, email FROM people"))(t)
 	defer found.Close()
 	var rows []person
 	for found.Next() {
 		var p person
-		if err := found.Scan(&p.Name, &p.Email); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, found.Scan(&p.Name, &p.Email))
 		rows = append(rows, p)
 	}
-	if err := found.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, found.Err())
 	open(t, c, rows)
 	page, err := c.ListTokens(ctx, vault.ListTokensParams{})
 	if err != nil || page.Pagination.TotalItems != 2*len(rows) || len(rows)%5 != 0 {
@@ -153,18 +147,11 @@ func kill(t *testing.T, dsn string, key *vault.Key, lines int) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childDB+"="+dsn, childKey+"="+key.Text())
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	said := bufio.NewScanner(out)
 	for n := 0; n < lines && said.Scan(); n++ {
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 }

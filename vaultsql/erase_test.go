@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -32,10 +33,7 @@ func newMember(id int64) *member {
 // found returns the number of tokens that a query finds.
 func found(t *testing.T, v *vaulttest.Vault, query string) int {
 	t.Helper()
-	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query}))(t)
 	return page.Pagination.TotalItems
 }
 
@@ -145,9 +143,7 @@ func TestErase(t *testing.T) {
 	v := vaulttest.New(t)
 	a, b := newMember(1), newMember(2)
 	seal(t, v.Private, a, b)
-	if err := v.Private.DeleteToken(t.Context(), a.Email.ID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Private.DeleteToken(t.Context(), a.Email.ID()))
 	rule := func(priority int, container string, p vault.Permission) vault.AccessRule {
 		return vault.AccessRule{Priority: priority, Container: container, Transform: vault.TransformMask, Permissions: []vault.Permission{p}}
 	}
@@ -160,9 +156,7 @@ func TestErase(t *testing.T) {
 	if err := vaultsql.Erase(t.Context(), v.Private, "", a); !errors.Is(err, vault.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := vaultsql.Erase(t.Context(), v.Private, "case 7", a, a); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, vaultsql.Erase(t.Context(), v.Private, "case 7", a, a))
 	if !a.Name.IsZero() || !a.Phone[0].IsZero() {
 		t.Error("the fields are not absent")
 	}
@@ -186,16 +180,9 @@ func TestEraseInTx(t *testing.T) {
 	}{{(*sql.Tx).Rollback, 4}, {(*sql.Tx).Commit, 0}} {
 		row := *p
 		row.Phone = []vaultsql.Text{p.Phone[0]}
-		tx, err := v.DB.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := vaultsql.Erase(t.Context(), v.Private.InTx(tx), "case 7", &row); err != nil {
-			t.Fatal(err)
-		}
-		if err := step.end(tx); err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
+		must.Do(t, vaultsql.Erase(t.Context(), v.Private.InTx(tx), "case 7", &row))
+		must.Do(t, step.end(tx))
 		if n := found(t, v, "metadata.subject:1"); n != step.left {
 			t.Errorf("%d tokens are left, want %d", n, step.left)
 		}

@@ -23,26 +23,26 @@ type Customer struct {
 // in one commit.
 func Example() {
 	ctx := context.Background()
-	store := must(sqlite.Open(ctx, ":memory:"))
-	v := must(vault.Open(ctx, store, vault.NewKey(), nil))
+	store := result(sqlite.Open(ctx, ":memory:"))
+	v := result(vault.Open(ctx, store, vault.NewKey(), nil))
 	defer v.Close()
-	db := must(store.OpenDB()) // the application's own connections to the same database
+	db := result(store.OpenDB()) // the application's own connections to the same database
 	defer db.Close()
-	c := v.Tenant(must(v.CreateTenant(ctx, "Shop")).ID)
-	must(db.ExecContext(ctx, "CREATE TABLE customers (id integer PRIMARY KEY, name text, email text, card text)"))
+	c := v.Tenant(result(v.CreateTenant(ctx, "Shop")).ID)
+	result(db.ExecContext(ctx, "CREATE TABLE customers (id integer PRIMARY KEY, name text, email text, card text)"))
 
-	tx := must(db.BeginTx(ctx, nil))
+	tx := result(db.BeginTx(ctx, nil))
 	defer tx.Rollback()
 	jane := Customer{
 		Name: vaultsql.NewText("Jane Doe"), Email: vaultsql.NewText("jane@example.com"),
 		Card: vaultsql.NewCard(vault.CardData{Number: "4242424242424242"}),
 	}
 	check(vaultsql.Seal(ctx, c.InTx(tx), &jane))
-	must(tx.ExecContext(ctx, "INSERT INTO customers (name, email, card) VALUES ($1, $2, $3)", jane.Name, jane.Email, jane.Card))
+	result(tx.ExecContext(ctx, "INSERT INTO customers (name, email, card) VALUES ($1, $2, $3)", jane.Name, jane.Email, jane.Card))
 	check(tx.Commit())
 
 	// Find the customer with an address by the id of its token.
-	ids := must(vaultsql.Lookup(ctx, c, Customer{}, "Email", "jane@example.com"))
+	ids := result(vaultsql.Lookup(ctx, c, Customer{}, "Email", "jane@example.com"))
 	var found Customer
 	check(db.QueryRowContext(ctx, "SELECT name, card FROM customers WHERE email = $1", ids[0]).Scan(&found.Name, &found.Card))
 	_, err := found.Name.Get()
@@ -53,14 +53,14 @@ func Example() {
 	fmt.Println("a clerk:", clerk.Name.Mask(), clerk.Card.Mask())
 
 	check(vaultsql.Open(ctx, c, &found))
-	fmt.Println("the program:", must(found.Name.Get()))
+	fmt.Println("the program:", result(found.Name.Get()))
 	// Output:
 	// before Open: true
 	// a clerk: XXXX Doe {"number":"XXXXXXXXXXXX4242"}
 	// the program: Jane Doe
 }
 
-func must[T any](v T, err error) T {
+func result[T any](v T, err error) T {
 	check(err)
 	return v
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -160,9 +161,7 @@ func TestOpenUsesRightsOnEachContainer(t *testing.T) {
 	const rows, moved = 210, 5
 	stored := sealFour(t, v.Private, rows)
 	for _, r := range stored[:moved] {
-		if _, err := v.Owner.PatchToken(t.Context(), r.A.ID(), vault.JSON(`{"containers":["/old/"]}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Owner.PatchToken(t.Context(), r.A.ID(), vault.JSON(`{"containers":["/old/"]}`)))(t)
 	}
 	app, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 		rule(1, "/pii/", vault.TransformReveal, use), rule(2, "/", vault.TransformMask, read)})
@@ -206,9 +205,7 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 	}
 	stored = append(stored, row{vaultsql.NewText("has its own mask")})
 	seal(t, v.Private, stored)
-	if _, err := v.Owner.PatchToken(t.Context(), stored[len(stored)-1].Text.ID(), vault.JSON(`{"mask":"hidden {{ data | last4 }}"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.PatchToken(t.Context(), stored[len(stored)-1].Text.ID(), vault.JSON(`{"mask":"hidden {{ data | last4 }}"}`)))(t)
 	session, err := v.Public.CreateSession(t.Context())
 	if err == nil {
 		err = v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{use}})
@@ -216,10 +213,7 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := v.Authenticate(t.Context(), session.SessionKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := must.Get(v.Authenticate(t.Context(), session.SessionKey))(t)
 	masks, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", vault.TransformMask, use)})
 	for name, tt := range map[string]struct {
 		c    vault.API
@@ -307,9 +301,7 @@ func TestOpenIgnoresInvalidIDs(t *testing.T) {
 	seal(t, v.Private, &victim)
 	for _, id := range []string{"x }}{{ " + victim.ID(), victim.ID() + " | last4", "ab", " " + victim.ID(), "jane@example.com\n", "no-such-token"} {
 		var text vaultsql.Text
-		if err := text.Scan(id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, text.Scan(id))
 		if err := vaultsql.Open(t.Context(), v.Private, &text); !errors.Is(err, vault.ErrNotFound) || !text.IsZero() {
 			t.Errorf("%v, %v", err, text.IsZero())
 		}

@@ -14,6 +14,7 @@ import (
 	"text/template"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -143,9 +144,7 @@ func TestJSONOfARequestSetsAValue(t *testing.T) {
 	seal(t, v.Private, cust)
 	got := cust.reread(t)
 	const body = `{"Name":"Jane Roe","Card":{"number":"5555555555554444"},"Email":null}`
-	if err := json.Unmarshal([]byte(body), got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(body), got))
 	if get(t, got.Name) != "Jane Roe" || get(t, got.Card).Number != "5555555555554444" || !got.Email.IsZero() {
 		t.Error("the body did not set the values")
 	}

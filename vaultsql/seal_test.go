@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -118,16 +119,12 @@ func get[T any](t testing.TB, o vaultsql.Of[T]) T {
 
 func seal(t testing.TB, c vault.API, dst ...any) {
 	t.Helper()
-	if err := vaultsql.Seal(t.Context(), c, dst...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, vaultsql.Seal(t.Context(), c, dst...))
 }
 
 func open(t testing.TB, c vault.API, dst ...any) {
 	t.Helper()
-	if err := vaultsql.Open(t.Context(), c, dst...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, vaultsql.Open(t.Context(), c, dst...))
 }
 
 func TestSealAndOpen(t *testing.T) {
@@ -282,10 +279,7 @@ func TestDedupSharesTokens(t *testing.T) {
 	// Dedup fields never share a token that was created by other means, because its
 	// owner may change it.
 	yes := true
-	other, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "jane@example.com", DeduplicateToken: &yes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "jane@example.com", DeduplicateToken: &yes}))(t)
 	a, b := newCustomer(), newCustomer()
 	a.Name.Set("jane@example.com")
 	seal(t, v.Private, a, b)
@@ -311,9 +305,7 @@ func TestDedupSharesTokens(t *testing.T) {
 	}
 	// Without dedup, each value has a separate token, whatever the tenant's
 	// setting.
-	if _, err := v.Owner.PatchTenant(ctx, vault.JSON(`{"settings":{"deduplicate_tokens":true}}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(v.Owner.PatchTenant(ctx, vault.JSON(`{"settings":{"deduplicate_tokens":true}}`)))(t)
 	c := newCustomer()
 	seal(t, v.Private, c)
 	if c.Name.ID() == b.Name.ID() || c.Card.ID() == b.Card.ID() {
@@ -361,10 +353,7 @@ func TestDedupWithExpiry(t *testing.T) {
 	var ends []time.Time
 	for _, r := range rows {
 		seal(t, c, r)
-		tok, err := c.GetToken(t.Context(), rows[0].(*short).Email.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tok := must.Get(c.GetToken(t.Context(), rows[0].(*short).Email.ID()))(t)
 		ends = append(ends, tok.ExpiresAt)
 	}
 	if !ends[0].Before(ends[1]) || !ends[1].Equal(ends[2]) {
@@ -381,9 +370,7 @@ func TestOpenNamesMissingTokens(t *testing.T) {
 		r.Email = vaultsql.NewText(fmt.Sprint("jane", i, "@example.com"))
 	}
 	seal(t, v.Private, rows)
-	if err := v.Private.DeleteToken(t.Context(), rows[1].Name.ID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Private.DeleteToken(t.Context(), rows[1].Name.ID()))
 	v.Clock.Advance(time.Since(v.Clock.Now()) + 721*time.Hour) // expires is measured on the real clock
 	got := []*customer{rows[0].reread(t), rows[1].reread(t), rows[2].reread(t)}
 	c := count(v.Private)
@@ -417,13 +404,9 @@ func TestForget(t *testing.T) {
 	a, b := newCustomer(), newCustomer()
 	seal(t, c, a, b)
 	shared := b.reread(t)
-	if err := v.Private.DeleteToken(t.Context(), a.Photo.ID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Private.DeleteToken(t.Context(), a.Photo.ID()))
 	clear(c.calls)
-	if err := vaultsql.Forget(t.Context(), c, a); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, vaultsql.Forget(t.Context(), c, a))
 	c.expect(t, map[string]int{"DeleteToken": 5})
 	if !a.Name.IsZero() || a.Name.ID() != "" {
 		t.Error("the field is not absent")
