@@ -142,27 +142,27 @@ func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
 	return v.evidence, nil
 }
 
+// kept runs do with the keeper of the evidence.
+func kept[T any](ctx context.Context, v *Vault, do func(*evident.Keeper) (T, error)) (out T, err error) {
+	k, err := v.keeper(ctx)
+	if err == nil {
+		out, err = do(k)
+	}
+	return out, public(err)
+}
+
 // Checkpoint adds all committed entries to the trees over the log, and returns the
 // newest signed note. Without [Config].Evidence it fails with ErrNotFound, as do
 // the other methods about evidence.
 func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
-	k, err := v.keeper(ctx)
-	if err != nil {
-		return nil, public(err)
-	}
-	msg, err := k.Checkpoint(ctx)
-	return msg, public(err)
+	return kept(ctx, v, func(k *evident.Keeper) ([]byte, error) { return k.Checkpoint(ctx) })
 }
 
 // EvidenceKey returns the public key that verifies signed notes, in the form of
 // golang.org/x/mod/sumdb/note. It is empty if the program's signer does not publish
 // it.
 func (v *Vault) EvidenceKey() (string, error) {
-	k, err := v.keeper(context.Background())
-	if err != nil {
-		return "", public(err)
-	}
-	return k.Key(), nil
+	return kept(context.Background(), v, func(k *evident.Keeper) (string, error) { return k.Key(), nil })
 }
 
 // RotateEvidenceKey replaces the stored key that signs notes, and returns the new
@@ -170,12 +170,7 @@ func (v *Vault) EvidenceKey() (string, error) {
 // event in the log names both keys. If [EvidenceConfig] has a Signer, it fails with
 // ErrConflict.
 func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
-	k, err := v.keeper(ctx)
-	if err != nil {
-		return "", public(err)
-	}
-	key, err := k.RotateKey(ctx)
-	return key, public(err)
+	return kept(ctx, v, func(k *evident.Keeper) (string, error) { return k.RotateKey(ctx) })
 }
 
 // EvidenceStatus is the state of the evidence on this node.
@@ -282,15 +277,10 @@ type VerifyOptions struct {
 // the notes with the anchors. The report lists every difference. The options may be
 // nil.
 func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Report, error) {
-	k, err := v.keeper(ctx)
-	if err != nil {
-		return nil, public(err)
-	}
 	if o == nil {
 		o = &VerifyOptions{}
 	}
-	report, err := k.Verify(ctx, ledger.VerifyOptions(*o))
-	return report, public(err)
+	return kept(ctx, v, func(k *evident.Keeper) (*evidence.Report, error) { return k.Verify(ctx, ledger.VerifyOptions(*o)) })
 }
 
 // AcceptRestore accepts a database that is a copy, or older than its newest note.
