@@ -67,7 +67,7 @@ func main() {
 }
 
 // run is the program. It ends when ctx is done.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	f := flag.NewFlagSet("checkout", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	shopAddr := f.String("shop", "127.0.0.1:8081", "`address` of the shop")
@@ -79,19 +79,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer forShop.Close()
+	defer func() { _ = forShop.Close() }()
 	forVault, err := new(net.ListenConfig).Listen(ctx, "tcp", *vaultAddr)
 	if err != nil {
 		return err
 	}
-	defer forVault.Close()
+	defer func() { _ = forVault.Close() }()
 	acquirer := httptest.NewServer(&acquirer{})
 	defer acquirer.Close()
 	v, err := openVault(ctx, time.Now)
 	if err != nil {
 		return err
 	}
-	defer v.Close()
+	defer func() { err = errors.Join(err, v.Close()) }()
 	s, api, err := newSite(ctx, v, originOf(forShop), originOf(forVault), acquirer.URL, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err != nil {
 		return err
