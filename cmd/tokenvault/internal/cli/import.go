@@ -37,7 +37,7 @@ func importTokens(c *call, p *importFlags) error {
 	if !slices.Contains([]vault.OnDuplicate{vault.DuplicateFails, vault.DuplicateSkips, vault.DuplicateUpdates}, on) {
 		return shell.Usagef("--on-duplicate takes fail, skip or update")
 	}
-	if err := checkType(p.Type); err != nil {
+	if err := shell.CheckType(p.Type); err != nil {
 		return err
 	}
 	p.Stdin, p.Passphrase = c.In, func() string { return c.getenv(rows.PassphraseVariable) }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
@@ -59,23 +58,6 @@ func unknownCommand(args []string) error {
 		return shell.Usagef("unknown command; see tokenvault --help")
 	}
 	return shell.Usagef("unknown command; did you mean tokenvault %s? See tokenvault --help", meant)
-}
-
-// tokenTypes are the types of tokens.
-var tokenTypes = []string{
-	string(vault.TypeGeneric), string(vault.TypeCard), string(vault.TypeBank), string(vault.TypeCardNumber), string(vault.TypeUSBankAccountNumber),
-	string(vault.TypeUSBankRoutingNumber), string(vault.TypeSocialSecurityNumber), string(vault.TypeEmployerIDNumber),
-}
-
-// checkType checks the value of a --type flag.
-func checkType(typ string) error {
-	if typ == "" || slices.Contains(tokenTypes, typ) {
-		return nil
-	}
-	if meant := shell.Suggestion(typ, tokenTypes); meant != "" {
-		return shell.Usagef("--type is not a type of tokens; did you mean %s?", meant)
-	}
-	return shell.Usagef("--type is one of: %s", strings.Join(tokenTypes, ", "))
 }
 
 // errDeclined means that the operator answered no.

@@ -211,7 +211,7 @@ func createToken(c *call, p *tokenFlags) error {
 	if p.data == "" {
 		return shell.Usagef("--data is required; --data - reads it from standard input")
 	}
-	if err := checkType(p.typ); err != nil {
+	if err := shell.CheckType(p.typ); err != nil {
 		return err
 	}
 	o, err := c.open()

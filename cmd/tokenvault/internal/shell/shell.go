@@ -295,3 +295,20 @@ func (s *SharedWriter) Write(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	return s.W.Write(p)
 }
+
+// tokenTypes are the types of tokens.
+var tokenTypes = []string{
+	string(vault.TypeGeneric), string(vault.TypeCard), string(vault.TypeBank), string(vault.TypeCardNumber), string(vault.TypeUSBankAccountNumber),
+	string(vault.TypeUSBankRoutingNumber), string(vault.TypeSocialSecurityNumber), string(vault.TypeEmployerIDNumber),
+}
+
+// CheckType checks the value of a --type flag.
+func CheckType(typ string) error {
+	if typ == "" || slices.Contains(tokenTypes, typ) {
+		return nil
+	}
+	if meant := Suggestion(typ, tokenTypes); meant != "" {
+		return Usagef("--type is not a type of tokens; did you mean %s?", meant)
+	}
+	return Usagef("--type is one of: %s", strings.Join(tokenTypes, ", "))
+}
