@@ -214,11 +214,12 @@ func (w *mirrored) atOnce(attempts []attempt) {
 }
 
 // simpleWriters writes creates and entries of reads, which a backend may group,
-// for two tenants: first changes of one form, then of all forms at once.
+// first of one tenant and in one form, then of two tenants and in all forms.
+// Changes of one form are alike, except for what the form changes.
 func simpleWriters(w *world) {
-	m, taken := w.mirrored(), w.full(storage.ID{}, "taken")
+	m, tenants := w.mirrored(), []storage.ID{w.id(), w.id()}
+	taken := w.full(tenants[1], "taken")
 	taken.InsertTokens, taken.InsertRecords[0].Kind = taken.InsertTokens[:1], "ring"
-	tenants := []storage.ID{w.id(), w.id()}
 	for _, tenant := range tenants {
 		c := *taken
 		c.Tenant, c.InsertRecords = tenant, slices.Clone(taken.InsertRecords[:1])
@@ -228,15 +229,19 @@ func simpleWriters(w *world) {
 	for round := range len(forms) + 1 {
 		attempts := make([]attempt, writers)
 		for i := range attempts {
-			form := round
-			token := w.token(fmt.Sprint("t", round, "-", i))
-			token.Set, token.Containers = sets[0].Set, sets[0].Containers
+			token, entry := w.token(fmt.Sprint("t", round, "-", i)), w.log("token", "")
+			form, tenant := round, tenants[0]
+			token.ModifiedBy, token.ModifiedAt = storage.ID{}, time.Time{}
 			if round == len(forms) {
-				form = i % len(forms)
-				token.Type, token.Set, token.Containers, token.Rev = types[i%3], sets[i%3].Set, sets[i%3].Containers, int64(1+i%2)
+				form, tenant = i%len(forms), tenants[i%2]
+			} else {
+				like, said := &taken.InsertTokens[0], &taken.Logs[0]
+				token.Set, token.Containers, token.Expression = like.Set, like.Containers, like.Expression
+				token.KeyVersion, token.CreatedBy, entry.ActorID = like.KeyVersion, like.CreatedBy, said.ActorID
 			}
-			c := insert(tenants[i%2], token)
-			c.Logs = []storage.Log{w.log("token", token.ID)}
+			c := insert(tenant, token)
+			entry.EntityID = token.ID
+			c.Logs = []storage.Log{entry}
 			attempts[i] = attempt{c, forms[form](w, i, taken, c)}
 		}
 		m.atOnce(attempts)
@@ -246,7 +251,27 @@ func simpleWriters(w *world) {
 // forms change a simple create, and return the error that it must have beside
 // the taken rows.
 var forms = []func(w *world, i int, taken, c *storage.Change) error{
-	func(*world, int, *storage.Change, *storage.Change) error { return nil },
+	column(func(int, *storage.Token, *storage.Log) {}),
+	func(_ *world, i int, taken, c *storage.Change) error {
+		if i/2%2 == 0 {
+			c.Tenant = taken.Tenant
+		}
+		return nil
+	},
+	column(func(i int, t *storage.Token, _ *storage.Log) { t.Type = types[i%2] }),
+	column(func(i int, t *storage.Token, _ *storage.Log) {
+		t.Set, t.Containers = sets[i%2].Set, sets[i%2].Containers
+	}),
+	column(func(i int, t *storage.Token, _ *storage.Log) { t.Expression = hashOf(uint64(i % 2)) }),
+	column(func(i int, t *storage.Token, _ *storage.Log) { t.KeyVersion = i % 2 }),
+	column(func(i int, t *storage.Token, _ *storage.Log) { t.CreatedBy = storage.ID{byte(i % 2)} }),
+	column(func(i int, t *storage.Token, _ *storage.Log) { t.Rev = int64(1 + i%2) }),
+	column(func(i int, _ *storage.Token, l *storage.Log) { l.ActorID = storage.ID{byte(i % 2)} }),
+	column(func(i int, _ *storage.Token, l *storage.Log) { l.ActorType = types[i%2] }),
+	column(func(i int, _ *storage.Token, l *storage.Log) { l.ActorName = types[i%2] }),
+	column(func(i int, _ *storage.Token, l *storage.Log) { l.EntityType = types[i%2] }),
+	column(func(i int, _ *storage.Token, l *storage.Log) { l.Operation = types[i%2] }),
+	column(func(i int, _ *storage.Token, l *storage.Log) { l.Message = types[i%2] }),
 	func(_ *world, _ int, taken, c *storage.Change) error {
 		c.InsertTokens[0].ID = taken.InsertTokens[0].ID
 		return &storage.Conflict{Kind: storage.TokenIDTaken}
@@ -273,8 +298,9 @@ var forms = []func(w *world, i int, taken, c *storage.Change) error{
 	func(w *world, i int, _, c *storage.Change) error {
 		if t := &c.InsertTokens[0]; i%4 < 2 {
 			t.CVC, t.CVCExpiresAt, t.ExpiresAt, t.Dedup = []byte("sealed cvc"), later, later, w.hash()
+			t.ModifiedBy, t.ModifiedAt = w.id(), later
 		} else {
-			t.CreatedBy, t.ModifiedBy, t.ModifiedAt, t.Hashes = storage.ID{}, storage.ID{}, time.Time{}, nil
+			t.Hashes = nil
 		}
 		return nil
 	},
@@ -292,6 +318,14 @@ var forms = []func(w *world, i int, taken, c *storage.Change) error{
 		c.InsertTokens, c.Relaxed = nil, true
 		return nil
 	},
+}
+
+// column returns a form that changes a column of the token or of its entry.
+func column(set func(i int, t *storage.Token, l *storage.Log)) func(*world, int, *storage.Change, *storage.Change) error {
+	return func(_ *world, i int, _, c *storage.Change) error {
+		set(i/2, &c.InsertTokens[0], &c.Logs[0]) // both values reach each of two nodes
+		return nil
+	}
 }
 
 // allShapes writes changes with rows of every kind to two tenants. Every third
