@@ -243,6 +243,44 @@ func TestForwardProxyTiming(t *testing.T) {
 	}
 }
 
+// A panic in the middle of a response cuts it off, and does not add an error to it.
+func TestForwardProxyPanicInAResponse(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	var text strings.Builder
+	proxy := g.ForwardProxy(&vault.ForwardOptions{Logger: slog.New(slog.NewJSONHandler(&text, nil))})
+	g.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxy.ServeHTTP(fragile{w}, r) })
+	g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
+		fmt.Fprint(rw, "half")
+		_ = http.NewResponseController(rw).Flush()
+		fmt.Fprint(rw, "rest")
+	}
+	c := g.client(t, g.pass)
+	res := must.Get(c.Do(g.request(t, "GET", "/", nil)))(t)
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if err == nil || strings.Contains(string(body), "error") {
+		t.Errorf("the client got %q, %v", body, err)
+	}
+	c.CloseIdleConnections()
+	g.server.Close() // it waits for the lines
+	if !strings.Contains(text.String(), "panic with a value of type string") || strings.Contains(text.String(), "4242") {
+		t.Errorf("log: %s", text.String())
+	}
+}
+
+// fragile panics with a value when it writes the word rest.
+type fragile struct{ http.ResponseWriter }
+
+func (f fragile) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+func (f fragile) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "rest") {
+		panic("4242424242424242")
+	}
+	return f.ResponseWriter.Write(p)
+}
+
 // A destination that responds before it has read the request is heard, and gets the
 // rest of the request.
 func TestForwardProxyEarlyResponse(t *testing.T) {

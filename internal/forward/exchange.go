@@ -57,6 +57,7 @@ func (x *exchange) send(to string) error {
 	_ = http.NewResponseController(x.w).EnableFullDuplex() // the destination may respond before it has read the request
 	maps.Copy(x.w.Header(), answer.Header)
 	x.line.Status = answer.Status
+	x.broken = true // also if the relay panics
 	_, x.broken = answer.CopyTo(x.w, x.r.Method, patience)
 	return nil
 }

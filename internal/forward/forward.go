@@ -60,7 +60,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()[header] = []string{t.ID}
 	x := &exchange{Proxy: p, w: w, r: r.WithContext(trace.With(r.Context(), t))}
 	x.line = trace.Line{TraceID: t.ID, Method: r.Method, Route: "forward", Status: http.StatusOK}
-	if err := x.serve(); err != nil {
+	switch err := x.serve(); {
+	case err != nil && x.broken:
+		x.line.Cause = err // the response has begun
+	case err != nil:
 		x.refuse(err)
 	}
 	if r.Context().Err() != nil && (x.line.Cause != nil || x.broken) {
