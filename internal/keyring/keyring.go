@@ -314,7 +314,7 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 			return s, nil
 		case (older || errors.Is(err, seal.ErrNoKey)) && attempt < readAttempts:
 		case bad == "":
-			return nil, fault.Wrap(err, "tenant %s", tenant)
+			return nil, err
 		default:
 			return nil, c.cfg.Bad(ctx, tenant, bad, older, fault.Wrap(err, "tenant %s", tenant))
 		}
@@ -329,11 +329,11 @@ func (c *Cache[D]) open(ctx context.Context, store Records, tenant uuid.UUID) (s
 	}
 	rec := &recs[0]
 	ring, err := c.unwrap(ctx, tenant, recs[1].Body)
-	if err != nil {
-		if errors.Is(err, ErrRing) || errors.Is(err, errOlder) {
-			bad = KindRing
-		}
-		return nil, bad, err
+	switch {
+	case errors.Is(err, ErrRing) || errors.Is(err, errOlder):
+		return nil, KindRing, err
+	case err != nil:
+		return nil, "", fault.Wrap(err, "tenant %s", tenant)
 	}
 	place := seal.RecordPlace(rec)
 	place.Tenant = tenant

@@ -170,7 +170,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	w.wrap(t, w.ring)
 	use(2)
 	w.store[KindTenant] = nil
-	if _, err := w.Get(t.Context(), w.tenant); !errors.Is(err, errMissing) {
+	if _, err := w.Get(t.Context(), w.tenant); !errors.Is(err, errMissing) || err.Error() != errMissing.Error() {
 		t.Errorf("a deleted tenant: %v", err)
 	}
 	if n := len(w.known); n != 0 {
