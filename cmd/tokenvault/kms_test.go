@@ -514,4 +514,12 @@ func TestKeyURIsHideSecrets(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.URI != h.uri() || report.TookMS == nil {
 		t.Errorf("%v: %s", err, out)
 	}
+	name := filepath.Join(t.TempDir(), "100%d")
+	if err := os.Symlink(h.file, name); err != nil {
+		t.Fatal(err)
+	}
+	h.file = name
+	if out = must(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()); !strings.Contains(out, "100%d opens this database.") {
+		t.Error(out)
+	}
 }

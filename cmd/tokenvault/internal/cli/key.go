@@ -61,7 +61,7 @@ func checkKey(c *call, open *vault.Vault) error {
 		return err
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	return c.say(nil, map[string]any{"ok": true, "uri": uri, "took_ms": took.Milliseconds()}, "The master key "+uri+" opens this database. The KMS took "+took.String()+".")
+	return c.say(nil, map[string]any{"ok": true, "uri": uri, "took_ms": took.Milliseconds()}, "The master key %s opens this database. The KMS took %s.", uri, took)
 }
 
 func rewrap(c *call) error {
