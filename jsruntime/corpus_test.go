@@ -77,6 +77,16 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
+// TestIntlOverflow formats a number that is too large in percent. Node prints all of
+// its digits.
+func TestIntlOverflow(t *testing.T) {
+	t.Parallel()
+	got, err := runBody(jsruntime.NewInProcess(nil), "t", "return new Intl.NumberFormat('en-US', {style: 'percent'}).format(-1.7e308)", patience)
+	if want := `"-∞%"`; err != nil || got != want {
+		t.Errorf("got %s, %s, want %s", got, explain(err), want)
+	}
+}
+
 // TestCorporaInProcess runs the corpora of modules without workers. The native
 // functions are the same, and the coverage of this process includes them.
 func TestCorporaInProcess(t *testing.T) {

@@ -22,12 +22,15 @@ var intlNatives = map[string]nativeFunc{
 	"intl.zone":  (*Execution).intlZone,
 }
 
-// intlRound takes a finite number and the minimum and maximum of fraction
+// intlRound takes a number and the minimum and maximum of fraction
 // digits or, if the last argument is true, of significant digits. It returns
 // the digits of the absolute value, rounded half away from zero in decimal.
 func (c *Execution) intlRound(args []goja.Value) goja.Value {
 	digits := strings.TrimPrefix(native.Arg(args, 0).String(), "-")
 	if f, ok := native.Arg(args, 0).Export().(float64); ok {
+		if math.IsInf(f, 0) { // the prelude has multiplied it by 100
+			return c.VM.ToValue("∞")
+		}
 		digits = strconv.FormatFloat(math.Abs(f), 'f', -1, 64)
 	}
 	least, most := int(native.Arg(args, 1).ToInteger()), int(native.Arg(args, 2).ToInteger())
