@@ -55,8 +55,8 @@ type LogOperation string
 // The operations. OperationUse is a detokenization or an invoked proxy, and
 // OperationReact a run of a reactor. OperationExpire is a deletion by
 // [Vault.Sweep]. OperationImport reports the rows that a batch of an import refused
-// or skipped. OperationKey reports that the key around the tenant's data keys was
-// denied or unreachable, or is available again.
+// or skipped. OperationKey reports that the key around the tenant's data keys was set,
+// removed, denied or unreachable, or is available again.
 const (
 	OperationCreate    LogOperation = audit.Create
 	OperationUpdate    LogOperation = audit.Update

@@ -120,12 +120,14 @@ func TestReadinessAfterARestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := vaulttest.Open(t, ":memory:", cfg())
-	if _, err := after.Checkpoint(t.Context()); !errors.Is(err, vault.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	w := getEvidence(t, after, "/readyz")
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"evidence":"the database `) {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for _, when := range []string{"the first response", "after a checkpoint"} {
+		w := getEvidence(t, after, "/readyz")
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"evidence":"the database `) || !strings.Contains(w.Body.String(), "restore") {
+			t.Errorf("%s: %d %s", when, w.Code, w.Body)
+		}
+		if _, err := after.Checkpoint(t.Context()); !errors.Is(err, vault.ErrUnavailable) {
+			t.Fatal(err)
+		}
 	}
 	must.Do(t, after.AcceptRestore(t.Context(), "disk failure"))
 	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok","evidence":"a restore may lack erasures, deletions and regenerated keys; apply them again"}` {

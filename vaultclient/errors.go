@@ -106,8 +106,8 @@ var strangeKinds = map[int]error{
 	http.StatusTooManyRequests:             vault.ErrBusy,
 }
 
-// detailKey is the detail of a response when the server's master key is denied or
-// unreachable. The response does not say which.
+// detailKey is the detail of a response when the master key or the tenant's own key
+// is denied or unreachable. The response does not say which.
 const detailKey = "The key of this tenant is not available."
 
 // refusal returns the error for an error response.

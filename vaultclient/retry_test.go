@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -153,6 +154,21 @@ func TestPermanentErrorsAreNotRetried(t *testing.T) {
 				t.Errorf("the error repeats the body: %v", err)
 			}
 		})
+	}
+}
+
+// A key that is denied or unreachable looks the same to a client.
+func TestUnavailableKey(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{vault.ErrKeyDenied, vault.ErrKeyUnavailable} {
+		f := newFront(t, func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.Header().Set("SVC-Trace-Id", "a")
+			httpserver.WriteError(w, err)
+		})
+		_, got := f.client(t, f.PrivateKey, vaultclient.Options{}).GetToken(t.Context(), "tok")
+		if !errors.Is(got, vault.ErrKeyUnavailable) {
+			t.Errorf("%v became %v", err, got)
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func call(url, key string, n int) int {
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(res.Body)
-	if res.StatusCode == http.StatusServiceUnavailable && (res.Header.Get("Retry-After") == "" || !bytes.Contains(text, []byte("is not available."))) {
+	if res.StatusCode == http.StatusServiceUnavailable && (res.Header.Get("Retry-After") == "" || !bytes.Contains(text, []byte(`"The key of this tenant is not available."`))) {
 		return 0
 	}
 	return res.StatusCode
@@ -259,15 +259,18 @@ func TestTenantKeyIsSwitched(t *testing.T) {
 	if calls := other.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
 		t.Errorf("calls of the other tenant: %v, want successes only", calls)
 	}
+	must(t, t.TempDir(), env, "tenant", "set-key", "Acme", "--remove")
 	entries := must(t, t.TempDir(), env, "log", "list", "--operation", "key", "--json")
 	messages := regexp.MustCompile(`"message":"(Key [a-z ]*[a-z])`).FindAllStringSubmatch(entries, -1)
 	back := "Key available again" // newest first
-	for i, want := range []string{back, "Key unreachable", back, "Key unreachable", back, "Key denied", "Key set"} {
-		if len(messages) != 7 || messages[i][1] != want {
+	for i, want := range []string{"Key removed", back, "Key unreachable", back, "Key unreachable", back, "Key denied", "Key set"} {
+		if len(messages) != 8 || messages[i][1] != want {
 			t.Fatalf("entry %d: want %s in\n%s", i, want, entries)
 		}
 	}
 	t.Logf("%s", must(t, t.TempDir(), env, "log", "verify"))
+	h.set(t, "denied")
+	must(t, t.TempDir(), env, "token", "get", "tok-1")
 }
 
 // TestRestoreWithADeniedTenant checks a backup with a tenant whose own key is denied.

@@ -69,21 +69,29 @@ func TestForward(t *testing.T) {
 	s.end()
 }
 
-// TestFlagsReachTheVault opens a vault with flags of the audit log.
+// TestFlagsReachTheVault opens vaults with flags of the audit log and of keys.
 func TestFlagsReachTheVault(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	c := must.Get(parseFlags([]string{
-		"-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k"), "-evidence", "-log-retention", "8760h", "-evidence-verify-every", "1h",
-	}, io.Discard))(t)
-	v, _, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	info, err := v.Info(t.Context())
-	if err != nil || info.Config.LogRetention != 8760*time.Hour || info.Config.Evidence.VerifyEvery != time.Hour {
-		t.Errorf("%+v %v", info, err)
+	for _, test := range []struct {
+		flags      []string
+		age, grace time.Duration
+	}{{nil, time.Minute, 5 * time.Minute}, {[]string{"-key-age", "3s", "-key-grace", "7s"}, 3 * time.Second, 7 * time.Second}, {[]string{"-key-age", "0", "-key-grace", "0"}, -1, -1}} {
+		dir := t.TempDir()
+		c := must.Get(parseFlags(append([]string{
+			"-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k"), "-evidence", "-log-retention", "8760h", "-evidence-verify-every", "1h",
+		}, test.flags...), io.Discard))(t)
+		v, _, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		info, err := v.Info(t.Context())
+		if err != nil || info.Config.LogRetention != 8760*time.Hour || info.Config.Evidence.VerifyEvery != time.Hour {
+			t.Errorf("%+v %v", info, err)
+		}
+		if got := info.Config; got.KeyAge != test.age || got.KeyGrace != test.grace {
+			t.Errorf("%v: the age is %s, the grace %s", test.flags, got.KeyAge, got.KeyGrace)
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func TestEvidenceCommands(t *testing.T) {
 	w.exits(0, "log", "verify")
 	w.exits(0, "log", "verify", "--since", begin)
 	w.exits(1, "log", "accept-restore", "--reason", "none")
+	w.exits(1, "log", "accept-restore", "--reason", "none", "--yes")
 	w.exits(2, "log", "accept-restore")
 
 	bundle := must.Get(os.ReadFile(file))(t)

@@ -1,0 +1,76 @@
+package httpserver
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// customerKey is the key of a customer, who can take it away.
+type customerKey struct {
+	vault.AEAD
+	denied atomic.Bool
+}
+
+func (k *customerKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if k.denied.Load() {
+		return nil, vault.ErrKeyDenied
+	}
+	return k.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+// A tenant reads the state of its own key, and cannot change it. While the key is
+// denied, the tenant, the log and the evidence respond, and other routes are a 503.
+func TestTenantWithItsOwnKey(t *testing.T) {
+	t.Parallel()
+	key := &customerKey{AEAD: vault.NewKey()}
+	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
+		KeyAge: 20 * time.Millisecond, Evidence: &vault.EvidenceConfig{},
+		OpenKey: func(context.Context, string) (vault.AEAD, error) { return key, nil },
+	}), nil)
+	self := func() map[string]any { return w.do("GET", "/tenants/self", w.ManagementKey, "").want(t, 200).decode(t) }
+	if shown, ok := self()["key"]; ok {
+		t.Errorf("a tenant without its own key has the key %v", shown)
+	}
+	token := w.create(card)
+	must.Do(t, w.SetTenantKey(t.Context(), w.Acme.ID, "test://k?token=hunter2"))
+	want := map[string]any{"uri": "test://k?token=xxxxx", "state": "ok", "checked_at": vaulttest.Start.Format(time.RFC3339)}
+	before := self()
+	if diff := cmp.Diff(any(want), before["key"]); diff != "" || before["webhook_secret"] == nil {
+		t.Errorf("the key (-want +got):\n%s", diff)
+	}
+	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"Acme","key":{"uri":"test://other"}}`).want(t, 200)
+	if diff := cmp.Diff(any(want), self()["key"]); diff != "" {
+		t.Errorf("the key after a PUT (-want +got):\n%s", diff)
+	}
+
+	key.denied.Store(true)
+	for w.TenantKeyStates()[vault.TenantKeyDenied] != 1 {
+		<-time.After(5 * time.Millisecond)
+	}
+	want["state"] = "denied"
+	denied := self()
+	if diff := cmp.Diff(any(want), denied["key"]); diff != "" || denied["webhook_secret"] != nil {
+		t.Errorf("the denied key (-want +got):\n%s", diff)
+	}
+	for _, path := range []string{"/logs", "/logs/checkpoint", "/logs/consistency?from=1"} {
+		w.do("GET", path, w.ManagementKey, "").want(t, 200)
+	}
+	for _, call := range [][4]string{
+		{"GET", "/tokens/" + token, w.PrivateKey}, {"POST", "/tokens", w.PrivateKey, card}, {"DELETE", "/tokens/" + token, w.PrivateKey},
+		{"POST", "/tokens/erase", w.PrivateKey, `{"ids":["` + token + `"],"reason":"case 1"}`},
+		{"GET", "/reactors", w.ManagementKey}, {"PUT", "/tenants/self", w.ManagementKey, `{"name":"x"}`},
+	} {
+		res := w.do(call[0], call[1], call[2], call[3])
+		if got := res.wantError(t, 503)["detail"]; got != "The key of this tenant is not available." || res.Header.Get("Retry-After") == "" {
+			t.Errorf("%s %s: %v, %v", call[0], call[1], got, res.Header)
+		}
+	}
+}
