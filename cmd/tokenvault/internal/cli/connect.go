@@ -306,7 +306,7 @@ func (c *call) getenvForKeys(name string) string {
 
 // errNamesNoOne is about a name that may belong to another tenant. The name of an
 // unreadable tenant is not known, so it may be any name.
-var errNamesNoOne = errors.New("this name is ambiguous, because the tenant was renamed, another tenant had the name, or a tenant is unreadable; use its id, which tokenvault tenant list shows")
+var errNamesNoOne = errors.New("this name is ambiguous, because the tenant was renamed, another tenant had the name, or a tenant cannot be read; use its id, which tokenvault tenant list shows")
 
 // findTenant returns the tenant with an id or a name. A tenant can rename
 // itself to a name that another tenant no longer uses. A command that makes

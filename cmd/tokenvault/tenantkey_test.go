@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TestTenantKeyIsSwitched takes the own key of a tenant away in each way, on two servers
+// with a second tenant, and returns it.
+func TestTenantKeyIsSwitched(t *testing.T) {
+	t.Parallel()
+	h, master := newHolder(t), vault.NewKey().Text()
+	env := append(kmsDatabase(t, master), "TOKENVAULT_MASTER_KEY="+master, "TOKENVAULT_KEY_AGE=1s", "TOKENVAULT_KEY_GRACE=2s")
+	must(t, t.TempDir(), env, "tenant", "create", "Other")
+	key, otherKey := apiKey(t, env), apiKey(t, append(env, "TOKENVAULT_TENANT=Other"))
+	first, second := serve(t, t.TempDir(), env...), serve(t, t.TempDir(), env...)
+	l, other := newLoad(t, key, first.url, second.url), newLoad(t, otherKey, first.url, second.url)
+	must(t, t.TempDir(), env, "token", "create", "--id", "tok-1", "--data", "x")
+	must(t, t.TempDir(), env, "tenant", "set-key", "Acme", h.uri())
+	if calls := l.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
+		t.Errorf("calls while the key is set: %v, want successes only", calls)
+	}
+	for _, mode := range []string{"denied", "ended", "hanging"} {
+		l := newLoad(t, key, first.url, second.url)
+		other.p99()
+		l.until(t, http.StatusCreated)
+		before, off := other.p99(), time.Now()
+		h.set(t, mode)
+		served := l.until(t, http.StatusServiceUnavailable).Sub(off)
+		if mode == "denied" {
+			checkDenied(t, env, first.url)
+		}
+		during, on := other.p99(), time.Now()
+		h.set(t, "ok")
+		back := l.until(t, http.StatusCreated).Sub(on)
+		calls := l.end()
+		t.Logf("%s: the last success came %s after the switch, the last 503 %s after the return; calls: %v; p99 of the other tenant: %s before, %s during",
+			mode, served.Round(time.Millisecond), back.Round(time.Millisecond), calls, before, during)
+		if len(calls) != 2 {
+			t.Errorf("%s: other outcomes than 201 and a 503 with its detail and Retry-After: %v", mode, calls)
+		}
+	}
+	if calls := other.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
+		t.Errorf("calls of the other tenant: %v, want successes only", calls)
+	}
+	must(t, t.TempDir(), env, "tenant", "set-key", "Acme", "--remove")
+	entries := must(t, t.TempDir(), env, "log", "list", "--operation", "key", "--json")
+	messages := regexp.MustCompile(`"message":"(Key [a-z ]*[a-z])`).FindAllStringSubmatch(entries, -1)
+	back := "Key available again" // newest first
+	for i, want := range []string{"Key removed", back, "Key unreachable", back, "Key unreachable", back, "Key denied", "Key set"} {
+		if len(messages) != 8 || messages[i][1] != want {
+			t.Fatalf("entry %d: want %s in\n%s", i, want, entries)
+		}
+	}
+	t.Logf("%s", must(t, t.TempDir(), env, "log", "verify"))
+	h.set(t, "denied")
+	must(t, t.TempDir(), env, "token", "get", "tok-1")
+}
+
+// TestToolWithADeniedTenant checks a backup with a tenant whose own key is denied,
+// erases a token of the tenant, and deletes it.
+func TestToolWithADeniedTenant(t *testing.T) {
+	t.Parallel()
+	h, dir := newHolder(t), t.TempDir()
+	env := newDatabase(t, dir, "vault.db")
+	must(t, dir, env, "token", "create", "--id", "tok-1", "--data", "x")
+	var tenant struct{ ID string }
+	if out := must(t, dir, env, "tenant", "set-key", "Acme", h.uri(), "--json"); json.Unmarshal([]byte(out), &tenant) != nil || tenant.ID == "" {
+		t.Fatal(out)
+	}
+	must(t, dir, env, "tenant", "create", "Other")
+	must(t, dir, env, "backup", "backup.db")
+	h.set(t, "denied")
+	out := must(t, dir, env, "restore", "backup.db", "--check")
+	if want := "2 tenants, 0 tokens, and 0 read. The own keys of 1 tenant are not available"; !strings.Contains(out, want) {
+		t.Errorf("got %s, want %s", out, want)
+	}
+	erase := []string{"erase", "--id", "tok-1", "--reason", "case 1"}
+	if out, err := command(t, dir, env, erase...).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("use its id")) {
+		t.Errorf("an erasure by the name of the tenant: %v\n%s", err, out)
+	}
+	env = append(env, "TOKENVAULT_TENANT="+tenant.ID)
+	must(t, dir, env, erase...)
+	if entries := must(t, dir, env, "log", "list", "--operation", "delete", "--json"); !strings.Contains(entries, "Token erased (unopened)") {
+		t.Errorf("the log: %s", entries)
+	}
+	must(t, dir, env, "tenant", "delete", tenant.ID, "--yes")
+	if tenants := must(t, dir, env, "tenant", "list"); strings.Contains(tenants, "Acme") || !strings.Contains(tenants, "Other") {
+		t.Errorf("the tenants: %s", tenants)
+	}
+}
+
+// checkDenied checks what the operator gets and sees while the key of a tenant is
+// denied.
+func checkDenied(t *testing.T, env []string, url string) {
+	t.Helper()
+	out, err := command(t, t.TempDir(), env, "detokenize", "{{ tok-1 }}").CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("denies its use")) {
+		t.Errorf("detokenize with the master key: %v\n%s", err, out)
+	}
+	out, _ = command(t, t.TempDir(), env, "doctor").CombinedOutput()
+	if !regexp.MustCompile(`warning +key +the key of tenant \S+ is denied`).Match(out) {
+		t.Errorf("doctor:\n%s", out)
+	}
+	res, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	for _, want := range []string{`vault_tenant_keys{state="denied"} 1`, `vault_tenant_keys{state="ok"} 0`, "vault_tenants 2"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
