@@ -134,7 +134,7 @@ func denies(err error) bool {
 	return false
 }
 
-// isDenial reports whether a message of the transit engine says that the key was
+// isDenial reports whether a message of the transit engine means that the key was
 // deleted, or that its version must not be used. The engine has no code for it.
 func isDenial(message string) bool {
 	return strings.Contains(message, "encryption key not found") || strings.Contains(message, "disallowed by policy")

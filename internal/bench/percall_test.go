@@ -233,7 +233,7 @@ func TestEvidenceWritesLittle(t *testing.T) { //nolint:paralleltest // other tes
 	}
 }
 
-// walOf returns the bytes of WAL that the server writes meanwhile.
+// walOf returns the bytes of WAL that the server writes while do runs.
 func walOf(t *testing.T, db *sql.DB, do func() error) int64 {
 	t.Helper()
 	now := func() (n int64) {

@@ -37,8 +37,8 @@ func (k *failingKey) EncryptWithContext(_ context.Context, plaintext, associated
 	return k.AEAD.Encrypt(plaintext, associatedData)
 }
 
-// A ring that does not open counts as altered, or as that of another key, only if the
-// service of the master key responds, and neither denies the key nor times out.
+// A ring that does not open counts as altered, or as wrapped with another key, only if
+// the service of the master key responds, and neither denies the key nor times out.
 func TestFailingKeyIsNoTampering(t *testing.T) {
 	t.Parallel()
 	down := errors.New("connection refused")

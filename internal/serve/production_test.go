@@ -49,8 +49,8 @@ func TestMetricsHaveAnAddress(t *testing.T) {
 	}
 }
 
-// TestForward checks that a server has a forward proxy, without TLS of its own, and
-// logs its requests.
+// TestForward checks that a server with TLS has a forward proxy without TLS, and logs
+// its requests.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 )
 
 // A logFile writes the lines of the log. Lines of requests wait in memory, for a
-// second at most. Any other line is written at once, after those that wait.
+// second at most. Any other line is written at once, after the waiting lines.
 type logFile struct {
 	out io.Writer
 
@@ -18,7 +18,7 @@ type logFile struct {
 	waiting []byte
 }
 
-// maxWaiting is how many bytes wait at most.
+// maxWaiting is the maximum number of waiting bytes.
 const maxWaiting = 32 << 10
 
 // Write implements io.Writer.
@@ -29,7 +29,7 @@ func (f *logFile) Write(p []byte) (int, error) {
 	return len(p), f.write()
 }
 
-// write writes the lines that wait. The caller holds the lock.
+// write writes the waiting lines. The caller holds the lock.
 func (f *logFile) write() error {
 	if len(f.waiting) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (f *logFile) write() error {
 	return err
 }
 
-// flushEvery writes what waits at each tick, and when stop is called.
+// flushEvery writes the waiting lines at each tick, and when stop is called.
 func (f *logFile) flushEvery(tick <-chan time.Time) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	flush := func() {
@@ -62,7 +62,7 @@ func (f *logFile) flushEvery(tick <-chan time.Time) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// requestLog is the handler of the lines of requests. Its output is that of the
+// requestLog is the handler of the lines of requests. It writes the same output as the
 // embedded handler, which takes two to three times as long and gets the lines that
 // need quotes.
 type requestLog struct {
@@ -88,8 +88,8 @@ func (h requestLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// appendLine returns false if a text needs quotes, or an attribute is of another
-// kind than those of requests.
+// appendLine returns false if a text needs quotes, or if an attribute has a kind that
+// lines of requests do not use.
 func (h requestLog) appendLine(b []byte, r slog.Record) ([]byte, bool) {
 	if h.json {
 		b = r.Time.AppendFormat(append(b, `{"time":"`...), time.RFC3339Nano)

@@ -36,7 +36,7 @@ func scribble(v reflect.Value) {
 				scribble(v.Field(i))
 			}
 		}
-	default: // has no memory of its own
+	default: // shares no memory
 	}
 }
 

@@ -191,7 +191,7 @@ type attempt struct {
 }
 
 // atOnce writes changes concurrently, on several nodes, and checks that the
-// database has the rows of those that it had to accept, and no others.
+// database has the rows of the changes that it had to accept, and no others.
 func (w *mirrored) atOnce(attempts []attempt) {
 	w.Helper()
 	nodes, changes := w.nodes(), make([]*storage.Change, len(attempts))

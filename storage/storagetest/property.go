@@ -65,7 +65,7 @@ func (w *world) agree(m *world, what string, question any, read func(*world) any
 }
 
 // agreeOnChange writes a change to both. If the guards of the change do not
-// hold, the backend must report one of those that the model finds.
+// hold, the backend must report a failed guard that the model finds too.
 func agreeOnChange(w, m *world, c *storage.Change) {
 	w.Helper()
 	conflicts := m.store.(*model.Store).Conflicts(c)

@@ -85,7 +85,7 @@ func RunTx(t *testing.T, b TxBackend) {
 type txShim struct {
 	storage.Storage
 	begin Begin
-	open  storage.Tx // instead of separate transactions, unless it is nil
+	open  storage.Tx // if not nil, used instead of separate transactions
 }
 
 func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error)) (T, error) {

@@ -175,7 +175,7 @@ func (s *Store) recordPage(kinds []storage.RecordFilter) clause {
 	return clause{`SELECT ` + recordColumns + ` FROM (` + union.text + `) r` + newest, append(union.args, limit, offset)}
 }
 
-// countRecords counts the records of a filter. It counts those of one kind in
+// countRecords counts the records of a filter. It counts the records of one kind in
 // several statements, because a tenant may have many.
 func (s *Store) countRecords(ctx context.Context, f storage.RecordFilter) (total int, err error) {
 	where, args := s.recordWhere(f)

@@ -83,7 +83,7 @@ func (k *kind[T, P]) named(c *call, api vault.API, which string) (*T, error) {
 }
 
 // plan compares a manifest with the existing entity of the same name. The
-// parameters are what the manifest asks for.
+// parameters are those in the manifest.
 func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest.Manifest, want P, compare func(d *manifest.Changes, now *T)) (*planned, error) {
 	now, err := k.named(c, api, m.Name)
 	if errors.Is(err, vault.ErrNotFound) {
