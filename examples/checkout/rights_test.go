@@ -181,7 +181,9 @@ func TestOnlyTheAcquirerConfirmsACharge(t *testing.T) {
 	order := w.orderPage()
 	token := w.newToken(order, cardFor(order))
 	for name, acquirer := range map[string]http.HandlerFunc{
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example", http.StatusTemporaryRedirect) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere.example", http.StatusTemporaryRedirect)
+		},
 		"accepted": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
 		"silent":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"forged": func(w http.ResponseWriter, _ *http.Request) {
