@@ -45,7 +45,7 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 		x.send(a)
 	} else {
 		a.status = res.Status
-		a.streamed, broken = x.relay(res)
+		a.streamed, broken, cause = x.relay(res)
 	}
 	if r.Context().Err() != nil && (cause != nil || broken) {
 		a.status, cause = trace.StatusGone, nil
@@ -195,14 +195,21 @@ func hasPrefixFold(name, prefix string) bool {
 }
 
 // relay streams the destination's response to the caller. It returns how many
-// bytes of the body were sent, and whether it had to stop early.
-func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
+// bytes of the body were sent, and whether it had to stop early, which is a failure
+// of the server after a panic.
+func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool, cause error) {
 	defer res.Body.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			broken, cause = true, fault.Panic(p)
+		}
+	}()
 	if !x.read {
 		_ = http.NewResponseController(x.w).EnableFullDuplex() // the destination may still be reading
 	}
 	x.relayHeader(res)
-	return (*relay.Answer)(res).CopyTo(x.w, x.r.Method, x.handler.opts.BodyTimeout)
+	sent, broken = (*relay.Answer)(res).CopyTo(x.w, x.r.Method, x.handler.opts.BodyTimeout)
+	return sent, broken, nil
 }
 
 // relayHeader sets the destination's headers and ours. If [Options.Origins]

@@ -270,3 +270,18 @@ func TestProxyPanicsAreErrorsOfTheProxy(t *testing.T) {
 		t.Error("the response contains the cause")
 	}
 }
+
+// A panic while a response is relayed cuts the response, and its value goes nowhere.
+func TestPanicWhileRelaying(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	x := &exchange{endpoint: &endpoint{handler: &handler{}}, w: w, r: httptest.NewRequest(http.MethodGet, "/", nil)}
+	_, broken, cause := x.relay(&vault.ProxyAnswer{Status: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(exploding{})})
+	if !broken || cause == nil || strings.Contains(cause.Error(), "4242") {
+		t.Errorf("broken %t: %v", broken, cause)
+	}
+}
+
+type exploding struct{}
+
+func (exploding) Read([]byte) (int, error) { panic("4242424242424242") }

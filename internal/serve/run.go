@@ -95,7 +95,7 @@ func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, st
 	if c.logFormat == formatJSON {
 		stdout = lines{slog.New(c.logHandler(stdout))}
 	}
-	return c.report(serve(ctx, c, stdout, logger), bar)
+	return c.report(serve(ctx, c, stdout, logger), log)
 }
 
 // formatJSON is the value of --log-format for JSON.
