@@ -172,7 +172,7 @@ func (g *growth) calls() []growthCall {
 		{"a metadata filter (1/10) under container rules", 0, g.list(g.halves, one, 1, min(n/10, 10_000))},
 		{"two metadata filters (1/10 and 1/1000)", 10, g.list(g.all, two, 1, n/1000)},
 		{"search metadata.share:tenth AND type:token", 10, g.search("metadata.share:tenth AND type:token", n/10)},
-		{"search NOT metadata.share:tenth", 30, g.search("NOT metadata.share:tenth", n-n/10)},
+		{"search NOT metadata.share:tenth", 10, g.search("NOT metadata.share:tenth", n-n/10)},
 		{"search created_at:[2026-01-01 TO *]", 10, g.search("created_at:[2026-01-01 TO *]", n)},
 		{"search created_by an application without tokens", 0, g.search("created_by:"+uuid.NewString(), 0)},
 		{"search modified_at:[2026-01-01 TO *], of which there are none", 0, g.search("modified_at:[2026-01-01 TO *]", 0)},

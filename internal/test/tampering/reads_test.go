@@ -234,8 +234,7 @@ func TestProofsAreLogarithmic(t *testing.T) {
 		calls, few := cost(2000)
 		more, many := cost(14_000) // eight times as many in all
 		a.Logf("a proof in 2,000 entries: %d reads, %d rows; in 16,000: %d reads, %d rows", calls, few, more, many)
-		// The search for the leaf reads one more block each time that the log doubles.
-		if more > calls+8 || few > 6*storage.LeavesPerBlock || many > few+3*storage.LeavesPerBlock {
+		if more > calls+8 || few > 6*storage.LeavesPerBlock || many > 8*storage.LeavesPerBlock {
 			a.Errorf("a proof in 2,000 entries takes %d reads of %d rows, in 16,000 %d reads of %d rows", calls, few, more, many)
 		}
 	})
