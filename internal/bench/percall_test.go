@@ -23,6 +23,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
 // TestCallsTakeFewAllocationsAndStatements holds the cost of the two most
@@ -183,20 +185,18 @@ func countMessages(to io.Writer, client io.Reader, statements *atomic.Int64) {
 }
 
 // TestEvidenceWritesLittle holds the bytes of WAL for a call with evidence, which
-// include sequencing and signing, against a call without. Each is the least of several
-// rounds, because other tests and page images after a checkpoint add to it.
+// include sequencing and signing, against a call without. Each vault has a server of its
+// own that writes no page images, so that only its calls write.
 func TestEvidenceWritesLittle(t *testing.T) { //nolint:paralleltest // other tests would write
 	const calls, rounds = 100, 4
 	most := map[string]float64{"create": 1.15, "read": 1.2}
 	without, with := map[string]int64{}, map[string]int64{}
 	for _, evidence := range []*vault.EvidenceConfig{nil, {Every: -1}} {
-		dsn := onPostgres.create(t)
-		db, err := sql.Open("postgres", dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := must.Get(pgtest.Start("full_page_writes = off", "autovacuum = off"))(t)
+		t.Cleanup(func() { _ = server.Stop() })
+		db := must.Get(sql.Open("postgres", server.URL))(t)
 		t.Cleanup(func() { _ = db.Close() })
-		u := newUserWith(t, onPostgres.openStore(t, dsn), &vault.Config{Evidence: evidence})
+		u := newUserWith(t, onPostgres.openStore(t, server.URL), &vault.Config{Evidence: evidence})
 		ids := createGeneric(t, u.Client, calls)
 		for name, call := range map[string]func(i int) error{
 			"create": func(int) error { return createCard(t.Context(), u.Client) },
