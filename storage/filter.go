@@ -80,7 +80,7 @@ type LogFollowing struct {
 	// After the last of them, the next place is Until itself.
 	Until LogPlace
 	Limit int
-	// IDsOnly allows the storage to leave out everything but the ids of the
+	// IDsOnly allows the storage to leave out everything but ID and Seq of the
 	// entries. The time in an id then counts as the time of the entry.
 	IDsOnly bool
 }

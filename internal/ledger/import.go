@@ -99,7 +99,7 @@ const heldBack = time.Minute
 // importOld appends the next entries that are older than the tree. It reports
 // whether the import has moved on.
 func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
-	page, next, err := s.l.c.Store.FollowLogs(ctx, following(s.tenant, s.state.Old, s.state.Until, importStep))
+	page, next, err := s.l.c.Store.FollowLogs(ctx, idsAfter(s.tenant, s.state.Old, s.state.Until, importStep))
 	if err != nil {
 		return false, err
 	}

@@ -208,9 +208,8 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []pendi
 			return err
 		}
 		for _, w := range some {
-			_, waits := l.pending.Expected(tenant, w.ID)
 			switch {
-			case !waits: // it has arrived
+			case !l.pending.Waits(tenant, w.ID): // it has arrived
 			case held[storage.ID(w.ID)]: // another transaction holds it back
 			case w.Relaxed && is.Started.After(w.Since) && crash.Sub(w.Since) <= lostBefore:
 				lost = append(lost, w.ID)

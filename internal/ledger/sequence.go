@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,7 +71,7 @@ func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool
 	if err != nil {
 		return storage.Tree{}, false, err
 	}
-	page, next, err := l.c.Store.FollowLogs(ctx, following(tenant, s.state.Place, nil, maxStep))
+	page, next, err := l.c.Store.FollowLogs(ctx, idsAfter(tenant, s.state.Place, nil, maxStep))
 	if err != nil {
 		return storage.Tree{}, false, err
 	}
@@ -192,7 +193,7 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 		if f.Size() == h.size && f.Root() != h.root {
 			return fmt.Errorf("%w: the tree does not extend its newest head", ErrTampered)
 		}
-		l.arrived(tenant, uuid.UUID(x.ref().ID), evidence.Hash(x.batch.Hash[x.j]))
+		l.arrived(tenant, storage.Leaves{Refs: x.batch.Refs[x.j : x.j+1], Hash: x.batch.Hash[x.j : x.j+1]})
 	}
 	if f.Size() != to {
 		return fmt.Errorf("%w: leaves are missing", ErrTampered)
@@ -200,10 +201,19 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 	return nil
 }
 
-// arrived records that an entry is in the tree. It raises an alarm if the tree
-// has another version of the entry.
-func (l *Ledger) arrived(tenant, id uuid.UUID, commit evidence.Hash) {
-	if !l.pending.Sequenced(tenant, id, commit) {
+// arrived records that entries are in the tree. It raises an alarm for each of which
+// the tree has another version.
+func (l *Ledger) arrived(tenant uuid.UUID, batches ...storage.Leaves) {
+	altered := l.pending.Sequenced(tenant, func(yield func(uuid.UUID, evidence.Hash) bool) {
+		for i := range batches {
+			for j, ref := range batches[i].Refs {
+				if !yield(uuid.UUID(ref.ID), evidence.Hash(batches[i].Hash[j])) {
+					return
+				}
+			}
+		}
+	})
+	for _, id := range altered {
 		l.altered(tenant, id)
 	}
 }
@@ -253,39 +263,73 @@ func following(tenant uuid.UUID, after, until []byte, limit int) storage.LogFoll
 	return f
 }
 
-// append adds entries to the tree.
+// idsAfter is like following, for ids alone.
+func idsAfter(tenant uuid.UUID, after, until []byte, limit int) storage.LogFollowing {
+	f := following(tenant, after, until, limit)
+	f.IDsOnly = true
+	return f
+}
+
+// append adds entries to the tree. It reads only the rows of entries whose
+// commitments this node does not have.
 func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.Kind) error {
+	page = slices.DeleteFunc(page, func(l storage.Log) bool { _, ok := s.seen[l.ID]; return ok })
+	ids := make([]uuid.UUID, len(page))
 	for i := range page {
-		row := &page[i]
-		if _, ok := s.seen[row.ID]; ok {
-			continue
+		ids[i] = uuid.UUID(page[i].ID)
+	}
+	mine, twice := s.l.pending.Expected(s.tenant, ids)
+	for _, id := range twice {
+		s.l.altered(s.tenant, id)
+	}
+	rows, err := s.others(ctx, page, mine)
+	if err != nil {
+		return err
+	}
+	for i := range page {
+		is, commit, ref := kind, mine[i].Commit, storage.LogRef{ID: page[i].ID, Seq: page[i].Seq}
+		switch of := rows[ref.ID]; {
+		case len(of) > 0:
+			rows[ref.ID] = of[1:]
+			if is, commit, err = s.judge(ctx, of[0], kind); err != nil {
+				return err
+			}
+		case !mine[i].Known():
+			continue // the row is gone
+		case mine[i].Own:
+			is = evidence.KindVault
 		}
-		is, commit, err := s.judge(ctx, row, kind)
-		if err != nil {
-			return err
+		if is.Valid() {
+			s.add(is, ref, commit)
 		}
-		if !is.Valid() {
-			continue
-		}
-		s.add(is, row, commit)
 	}
 	return nil
+}
+
+// others returns the rows of the entries whose commitments this node does not have.
+// On SQLite, a manipulated log may have two rows with one id.
+func (s *growth) others(ctx context.Context, page []storage.Log, mine []pending.Expected) (map[storage.ID][]*storage.Log, error) {
+	var refs []storage.LogRef
+	for i := range page {
+		if !mine[i].Known() {
+			refs = append(refs, storage.LogRef{ID: page[i].ID, Seq: page[i].Seq})
+		}
+	}
+	if refs == nil {
+		return nil, nil
+	}
+	found, err := s.l.c.Store.LogsByRef(ctx, s.was.Tenant, refs)
+	rows := make(map[storage.ID][]*storage.Log, len(found))
+	for i := range found {
+		rows[found[i].ID] = append(rows[found[i].ID], &found[i])
+	}
+	return rows, err
 }
 
 // judge returns the kind of an entry and the commitment to it. The kind is zero
 // for a row that the vault did not write. Such a row stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
 	e := EntryOf(row)
-	if mine, ok := s.l.pending.Expected(s.tenant, e.ID); ok && !mine.Untyped {
-		// The commitment covers the MAC too, so there is no need to compute that.
-		if mine.Own {
-			kind = evidence.KindVault
-		}
-		if mine.Commit != e.Commit(s.tenant, evidence.Mac(row.Mac)) {
-			s.l.altered(s.tenant, e.ID)
-		}
-		return kind, mine.Commit, nil
-	}
 	kind, mac, err := s.l.kindOf(ctx, s.tenant, row, &e, kind, &s.state)
 	if err == nil && !kind.Valid() {
 		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Entry: e.ID, Verdict: evidence.Forged, Text: "the vault did not write an entry"})
@@ -346,7 +390,7 @@ func AppendVaultMacFields(data []byte, tenant uuid.UUID, e evidence.Entry) []byt
 
 // add appends a leaf. All leaves of a batch have the same kind and are in the
 // same block.
-func (s *growth) add(kind evidence.Kind, row *storage.Log, commit evidence.Hash) {
+func (s *growth) add(kind evidence.Kind, ref storage.LogRef, commit evidence.Hash) {
 	n := s.frontier.Size()
 	if kind == evidence.KindImported || kind == evidence.KindUnsigned {
 		s.state.Imported++
@@ -356,10 +400,10 @@ func (s *growth) add(kind evidence.Kind, row *storage.Log, commit evidence.Hash)
 		batches = append(batches, storage.Leaves{First: n, Kind: int(kind)})
 	}
 	batch := &batches[len(batches)-1]
-	batch.Refs = append(batch.Refs, storage.LogRef{ID: row.ID, Seq: row.Seq})
+	batch.Refs = append(batch.Refs, ref)
 	batch.Hash = append(batch.Hash, storage.Key(commit))
 	s.change.Leaves = batches
-	s.frontier.Add(evidence.LeafHash(kind, uuid.UUID(row.ID), commit))
+	s.frontier.Add(evidence.LeafHash(kind, uuid.UUID(ref.ID), commit))
 }
 
 // write stores the grown tree.
@@ -373,12 +417,7 @@ func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 	if err := s.l.c.Store.WriteTree(ctx, s.change); err != nil {
 		return storage.Tree{}, s.blocked(ctx, err)
 	}
-	for i := range s.change.Leaves {
-		batch := &s.change.Leaves[i]
-		for j := range batch.Refs {
-			s.l.arrived(s.tenant, uuid.UUID(batch.Refs[j].ID), evidence.Hash(batch.Hash[j]))
-		}
-	}
+	s.l.arrived(s.tenant, s.change.Leaves...)
 	s.l.cacheTree(s.tenant, s.frontier.Clone())
 	if len(s.change.Leaves) > 0 {
 		s.l.noteRecent(s.tenant, s.was.Size)

@@ -244,9 +244,7 @@ func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, 
 // differ does it compare the ids one by one.
 func (t *tenantCheck) rows() error {
 	var all, later uint64
-	everything := following(t.id, nil, nil, maxStep)
-	everything.IDsOnly = true
-	if err := t.follow(everything, func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
+	if err := t.follow(idsAfter(t.id, nil, nil, maxStep), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
 		return err
 	}
 	// These entries are read last. A new entry can then not be in all and
@@ -274,9 +272,7 @@ const maxCompared = 1 << 18
 func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 	seen := map[storage.ID]int{} // occurrences in the log minus occurrences in the tree
 	rows := map[storage.ID]bool{}
-	everything := following(t.id, nil, nil, maxStep)
-	everything.IDsOnly = true
-	if err := t.follow(everything, func(l *storage.Log) {
+	if err := t.follow(idsAfter(t.id, nil, nil, maxStep), func(l *storage.Log) {
 		if in(l.ID) {
 			seen[l.ID]++
 			rows[l.ID] = true

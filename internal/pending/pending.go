@@ -2,6 +2,7 @@
 package pending
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -35,12 +36,16 @@ type Expected struct {
 	Untyped bool
 }
 
+// Known reports whether the commitment is set.
+func (e *Expected) Known() bool { return e.ID != uuid.UUID{} && !e.Untyped }
+
 // Waiting is an entry of this node that is not in the tree yet.
 type Waiting struct {
 	Expected
 	Since time.Time // of its acknowledgement, or of its creation
 	acked bool
 	as    *evidence.Hash // the leaf's commitment to an untyped entry, if the entry is in the tree
+	call  uint64         // of Entries.Expected that last returned it
 }
 
 // Entries are this node's entries that are not in a tree yet. The zero value is ready
@@ -48,9 +53,10 @@ type Waiting struct {
 type Entries struct {
 	mu    sync.Mutex
 	n     int
-	by    map[uuid.UUID]map[uuid.UUID]Waiting // by tenant and id
-	dirty map[uuid.UUID]struct{}              // tenants with entries to sequence
-	acks  [64]time.Time                       // the last acknowledgement of each of the latest seconds
+	calls uint64                               // of Expected
+	by    map[uuid.UUID]map[uuid.UUID]*Waiting // by tenant and id
+	dirty map[uuid.UUID]struct{}               // tenants with entries to sequence
+	acks  [64]time.Time                        // the last acknowledgement of each of the latest seconds
 }
 
 // Expect remembers entries that are about to be written. They then enter the
@@ -61,17 +67,17 @@ func (p *Entries) Expect(now time.Time, tenant uuid.UUID, entries ...Expected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by == nil {
-		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]Waiting{}, map[uuid.UUID]struct{}{}
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]*Waiting{}, map[uuid.UUID]struct{}{}
 	}
 	p.dirty[tenant] = struct{}{}
 	of := p.by[tenant]
 	if of == nil {
-		of = map[uuid.UUID]Waiting{}
+		of = map[uuid.UUID]*Waiting{}
 		p.by[tenant] = of
 	}
 	for _, e := range entries {
 		if p.n < maxPending {
-			of[e.ID] = Waiting{Expected: e, Since: now}
+			of[e.ID] = &Waiting{Expected: e, Since: now}
 			p.n++
 		}
 	}
@@ -103,7 +109,6 @@ func (p *Entries) Written(now time.Time, tenant uuid.UUID, entries ...Expected) 
 			w.Untyped, w.Commit = false, e.Commit
 		}
 		w.acked, w.Since = true, now
-		of[e.ID] = w
 	}
 	return altered
 }
@@ -149,31 +154,53 @@ func (p *Entries) remove(tenant, id uuid.UUID) {
 	}
 }
 
-// Expected returns an entry that this node wrote.
-func (p *Entries) Expected(tenant, id uuid.UUID) (Expected, bool) {
+// Waits reports whether an entry that this node wrote is not in the tree yet.
+func (p *Entries) Waits(tenant, id uuid.UUID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.by[tenant][id]
-	return w.Expected, ok
+	return p.by[tenant][id] != nil
 }
 
-// Sequenced forgets an entry that is in the tree. It reports whether the tree
-// has the entry as this node wrote it. It keeps an untyped entry until Written
-// can compare it.
-func (p *Entries) Sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
+// Expected returns the entries with some ids that this node wrote. The ID of the
+// others is zero. It also returns the ids of such entries that occur twice.
+func (p *Entries) Expected(tenant uuid.UUID, ids []uuid.UUID) (found []Expected, twice []uuid.UUID) {
+	found = make([]Expected, len(ids))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.by[tenant][id]
-	if !ok {
-		return true
+	p.calls++
+	of := p.by[tenant]
+	for i, id := range ids {
+		w := of[id]
+		if w == nil {
+			continue
+		}
+		if found[i] = w.Expected; w.call == p.calls {
+			twice = append(twice, id)
+		}
+		w.call = p.calls
 	}
-	if w.Untyped {
-		w.as = &commit
-		p.by[tenant][id] = w
-		return true
+	return found, twice
+}
+
+// Sequenced forgets entries whose leaves are in the tree, with these commitments. It
+// returns the entries that the tree does not have as this node wrote them. It keeps
+// an untyped entry until Written can compare it.
+func (p *Entries) Sequenced(tenant uuid.UUID, leaves iter.Seq2[uuid.UUID, evidence.Hash]) (altered []uuid.UUID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, commit := range leaves {
+		w := p.by[tenant][id]
+		switch {
+		case w == nil:
+		case w.Untyped:
+			w.as = &commit
+		default:
+			if p.remove(tenant, id); w.Commit != commit {
+				altered = append(altered, id)
+			}
+		}
 	}
-	p.remove(tenant, id)
-	return w.Commit == commit
+	return altered
 }
 
 // TakeDirty returns the tenants with entries to sequence. Tenants with pending
@@ -197,7 +224,7 @@ func (p *Entries) MarkDirty(tenant uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dirty == nil {
-		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]Waiting{}, map[uuid.UUID]struct{}{}
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]*Waiting{}, map[uuid.UUID]struct{}{}
 	}
 	p.dirty[tenant] = struct{}{}
 }
@@ -222,7 +249,7 @@ func (p *Entries) Late(now time.Time) map[uuid.UUID][]Waiting {
 			age := now.Sub(w.Since)
 			switch {
 			case w.acked && age >= MissingAfter:
-				late[tenant] = append(late[tenant], w)
+				late[tenant] = append(late[tenant], *w)
 			case !w.acked && age >= UnsureFor:
 				p.remove(tenant, id)
 			}

@@ -142,7 +142,7 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 // followed returns the function that reads what a follower wants.
 func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, string, string, ...any) ([]sqlstore.FollowedLog, error) {
 	if f.IDsOnly {
-		return sqlstore.FollowedIDs
+		return sqlstore.PackedIDs
 	}
 	return sqlstore.Followed
 }

@@ -90,14 +90,15 @@ func followAll(w *world) {
 	w.writeLogs(w.id(), w.manyLogs(3)...)
 	for _, limit := range []int{1, 2, 7, 20, 50} {
 		f := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier, Limit: limit})
-		w.sameFor("entries", limit, f.until(20), entries)
+		whole := f.until(20)
+		w.sameFor("entries", limit, whole, entries)
 		if f.step() {
 			w.Errorf("limit %d: more entries than there are", limit)
 		}
 		ids := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier, Limit: limit, IDsOnly: true})
 		for i, l := range ids.until(20) {
-			if l.ID != entries[i].ID {
-				w.Errorf("limit %d: id %d is %x, want %x", limit, i, l.ID, entries[i].ID)
+			if l.ID != entries[i].ID || l.Seq != whole[i].Seq {
+				w.Errorf("limit %d: id %d is %x with number %d, want %x with %d", limit, i, l.ID, l.Seq, entries[i].ID, whole[i].Seq)
 			}
 		}
 		if ids.IDsOnly = false; ids.step() {

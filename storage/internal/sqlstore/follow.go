@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -51,10 +52,36 @@ func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...an
 	var e FollowedLog
 	dest := []sql.Scanner{(*idColumn)(&e.ID), (*int64Column)(&e.Number)}
 	err := s.prepares().each(ctx, `SELECT l.id, `+number+` FROM vault_logs l WHERE `+where, args, dest, func() {
-		e.CreatedAt = time.UnixMilli(int64(binary.BigEndian.Uint64(e.ID[:8]) >> 16))
-		page = append(page, e)
+		page = append(page, followedID(e.ID, e.Number))
 	})
 	return page, err
+}
+
+// PackedIDs is FollowedIDs for PostgreSQL. It reads all ids as one value, which takes
+// a tenth of the process's time for as many rows.
+func PackedIDs(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
+	var packed []byte
+	var others int64
+	err := s.prepares().each(ctx, `SELECT string_agg(i.id || int8send(i.n), ''), count(*) FILTER (WHERE octet_length(i.id) <> 16)
+		FROM (SELECT l.id, `+number+` AS n FROM vault_logs l WHERE `+where+`) i`,
+		args, []sql.Scanner{(*blobColumn)(&packed), (*int64Column)(&others)}, func() {})
+	if err == nil && others > 0 {
+		err = storage.ErrMalformed
+	}
+	if err != nil {
+		return nil, err
+	}
+	const size = len(storage.ID{}) + 8
+	page := make([]FollowedLog, 0, len(packed)/size)
+	for one := range slices.Chunk(packed, size) {
+		page = append(page, followedID(storage.ID(one[:size-8]), int64(binary.BigEndian.Uint64(one[size-8:]))))
+	}
+	return page, nil
+}
+
+func followedID(id storage.ID, number int64) FollowedLog {
+	created := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
+	return FollowedLog{Log: storage.Log{ID: id, Seq: number, CreatedAt: created}, Number: number}
 }
 
 // Number runs a query that returns one number.

@@ -32,7 +32,7 @@ func TestLandedMigrations(t *testing.T) {
 		{postgres.Migrations(""), []string{
 			"27da3a33b0240e56", "3c222bf509bbb1a3", "4e3d6e5af5de88fb",
 			"1859fdcade350684", "dead7eab6b2bd178", "8a37834a5a809263",
-			"ad543344bb411b64",
+			"ad543344bb411b64", "2cd5678d93d912cc",
 		}},
 	} {
 		var got []string

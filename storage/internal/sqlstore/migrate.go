@@ -204,10 +204,21 @@ func (m *Migrator) apply(ctx context.Context, script string) error {
 var comments = regexp.MustCompile(`--[^\n]*`)
 
 // statements splits a migration, because an engine that forwards statements to
-// other servers needs them one by one. No text in a migration contains a
-// semicolon or the start of a comment.
-func statements(script string) []string {
-	all := strings.Split(comments.ReplaceAllString(script, ""), ";")
+// other servers needs them one by one. A text in a migration contains a semicolon
+// only between two $$, and never the start of a comment.
+func statements(script string) (all []string) {
+	for i, part := range strings.Split(comments.ReplaceAllString(script, ""), "$$") {
+		if i%2 == 1 {
+			all[len(all)-1] += "$$" + part + "$$"
+			continue
+		}
+		pieces := strings.Split(part, ";")
+		if i > 0 {
+			all[len(all)-1] += pieces[0]
+			pieces = pieces[1:]
+		}
+		all = append(all, pieces...)
+	}
 	return slices.DeleteFunc(all, func(statement string) bool { return strings.TrimSpace(statement) == "" })
 }
 

@@ -187,11 +187,11 @@ func TestCheckChangesNothing(t *testing.T) {
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	got := statements("-- One; and more.\nCREATE TABLE a (\n\tb int -- c; d\n);\n\nINSERT INTO a VALUES (1);\n-- The end.\n")
+	got := statements("-- One; and more.\nCREATE TABLE a (\n\tb int -- c; d\n);\n\nINSERT INTO a VALUES (1);\nDO $$ BEGIN x; y; END $$;\nDROP TABLE a;\n-- The end.\n")
 	for i := range got {
 		got[i] = strings.Join(strings.Fields(got[i]), " ")
 	}
-	if diff := cmp.Diff([]string{"CREATE TABLE a ( b int )", "INSERT INTO a VALUES (1)"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"CREATE TABLE a ( b int )", "INSERT INTO a VALUES (1)", "DO $$ BEGIN x; y; END $$", "DROP TABLE a"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
