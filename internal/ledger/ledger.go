@@ -381,9 +381,7 @@ func (l *Ledger) noteRecent(tenant uuid.UUID, from int64) {
 	if first, ok := l.recent[tenant]; ok {
 		from = min(first, from)
 	}
-	if len(l.recent) < maxCached {
-		l.recent[tenant] = from
-	}
+	l.recent[tenant] = from
 }
 
 // usualFields is more than most entries need.

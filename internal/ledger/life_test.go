@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/pending"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -268,7 +270,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.advance(pending.MissingAfter)
-		if err := l.Watch(t.Context()); err != nil {
+		if err := errors.Join(l.Watch(t.Context()), l.verifyRecent(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		kind := map[string]AlarmKind{"deleted": AlarmMissing, "altered": AlarmTampered}[name]
@@ -317,6 +319,7 @@ func TestTypeOfAReadIsCompared(t *testing.T) {
 			expected.Untyped, expected.Commit = false, e.Commit(tenant, evidence.Mac(row[0].Mac))
 			l.Written(tenant, expected)
 			r.checkpoint(l)
+			must.Do(t, l.verifyRecent(t.Context()))
 			var got []evidence.Verdict
 			for _, a := range r.raised(AlarmTampered) {
 				got = append(got, a.Verdict)

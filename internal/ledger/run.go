@@ -49,6 +49,9 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 		every(min(s.Checkpoint, time.Minute), func() { report(l.verifyInBackground(ctx, s.Verify)) })
 	})
 	verifying.Go(func() {
+		every(min(s.Checkpoint, recentEvery), func() { report(l.verifyRecent(ctx)) })
+	})
+	verifying.Go(func() {
 		every(s.Sequence, func() { report(l.second(ctx)) })
 	})
 	every(s.Checkpoint, func() {
@@ -164,12 +167,9 @@ const (
 	workShare = 3
 )
 
-// verifyInBackground verifies what this node has appended since the last call,
-// and continues the verification of everything if it is this node's turn.
+// verifyInBackground continues the verification of everything if it is this node's
+// turn.
 func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration) error {
-	if err := l.verifyRecent(ctx); err != nil {
-		return err
-	}
 	c, err := l.c.Progress.Load(ctx)
 	if err != nil {
 		return err
@@ -240,6 +240,10 @@ func (l *Ledger) pauses(ctx context.Context) func() {
 	}
 }
 
+// recentEvery is how often a node compares its new leaves with their rows. Sequencing
+// does not read the rows of entries that the node wrote itself.
+const recentEvery = 10 * time.Second
+
 // verifyRecent compares the leaves that this node has appended since the last
 // call with their rows. If something is wrong, it verifies the tenant.
 func (l *Ledger) verifyRecent(ctx context.Context) error {
@@ -247,19 +251,27 @@ func (l *Ledger) verifyRecent(ctx context.Context) error {
 	recent := l.recent
 	l.recent = map[uuid.UUID]int64{}
 	l.treesMu.Unlock()
+	var failed []error
 	for tenant, from := range recent {
-		good, err := l.isGood(ctx, tenant, from)
-		if err != nil && !errors.Is(err, ErrGone) && !errors.Is(err, ErrTampered) {
-			return err
-		}
-		if good || errors.Is(err, ErrGone) {
-			continue
-		}
-		if _, err := l.Verify(ctx, VerifyOptions{Tenants: []uuid.UUID{tenant}}); err != nil {
-			return err
+		if err := l.verifyFrom(ctx, tenant, from); err != nil {
+			l.noteRecent(tenant, from)
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// verifyFrom compares the leaves of a tenant from an index on with their rows.
+func (l *Ledger) verifyFrom(ctx context.Context, tenant uuid.UUID, from int64) error {
+	good, err := l.isGood(ctx, tenant, from)
+	if good || errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, ErrTampered) && !errors.Is(err, storage.ErrMalformed) {
+		return err
+	}
+	_, err = l.Verify(ctx, VerifyOptions{Tenants: []uuid.UUID{tenant}})
+	return err
 }
 
 // isGood reports whether each leaf from an index on has the row of its entry.
