@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	"jsruntime/internal/compile":           {"script", "jsruntime/internal/regex", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap"},
 	"jsruntime/internal/modules":           {"jsruntime/internal/compile", "github.com/dop251/goja", "github.com/evanw/esbuild"},
 	"jsruntime/internal/crypto":            {"jsruntime/internal/native", "github.com/dop251/goja", "golang.org/x/crypto"},
-	"jsruntime/internal/node": {"script", "jsruntime/internal/compile", "jsruntime/internal/crypto", "jsruntime/internal/modules", "jsruntime/internal/native", "jsruntime/internal/regex",
+	"jsruntime/internal/node": {"script", "internal/jsonx", "jsruntime/internal/compile", "jsruntime/internal/crypto", "jsruntime/internal/modules", "jsruntime/internal/native", "jsruntime/internal/regex",
 		"github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/nlnwa/whatwg-url", "golang.org/x/net/idna", "golang.org/x/text"},
 	"jsruntime/internal/workers": {"script", "internal/share", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
 

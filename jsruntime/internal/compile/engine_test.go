@@ -54,7 +54,7 @@ func TestEngineTree(t *testing.T) {
 			seen[n.Name.Name.String()] = true
 		}
 	})
-	want := wordSet(`parameterDefault patternDefault computedPattern initializer elementDefault list constantValue test consequent alternate
+	want := Words(`parameterDefault patternDefault computedPattern initializer elementDefault list constantValue test consequent alternate
 		loopInit loopTest loopUpdate loopBody inObject inBody ofObject ofBody whileTest whileBody doTest doBody discriminant caseTest caseBody defaultBody
 		tried caughtDefault handler finalizer labelled withObject withBody thrown returned yes no sequenceItem innerBody arrowDefault arrowBody awaited
 		yielded delegated Parent computedMethod methodDefault methodBody fieldValue computedField staticValue staticBody accessorBody privateValue

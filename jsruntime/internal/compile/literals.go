@@ -2,6 +2,7 @@ package compile
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/dop251/goja/ast"
 )
@@ -57,15 +58,11 @@ func hidesRequire(n any) bool {
 }
 
 func bindsRequire(list *ast.ParameterList) bool {
-	if list == nil {
-		return false
-	}
-	for _, b := range list.List {
-		if isRequire(b.Target) {
-			return true
-		}
-	}
-	return isRequire(list.Rest)
+	return list != nil && (anyRequire(list.List) || isRequire(list.Rest))
+}
+
+func anyRequire(list []*ast.Binding) bool {
+	return slices.ContainsFunc(list, func(b *ast.Binding) bool { return isRequire(b.Target) })
 }
 
 func isRequire(n any) bool {
@@ -76,29 +73,16 @@ func isRequire(n any) bool {
 // declaresRequire reports whether variables or the statements of a block
 // declare a require.
 func declaresRequire(variables []*ast.VariableDeclaration, body *ast.BlockStatement) bool {
-	for _, v := range variables {
-		for _, b := range v.List {
-			if isRequire(b.Target) {
-				return true
-			}
-		}
+	if slices.ContainsFunc(variables, func(v *ast.VariableDeclaration) bool { return anyRequire(v.List) }) {
+		return true
 	}
-	if body == nil {
-		return false
-	}
-	for _, st := range body.List {
+	return body != nil && slices.ContainsFunc(body.List, func(st ast.Statement) bool {
 		switch st := st.(type) {
 		case *ast.LexicalDeclaration:
-			for _, b := range st.List {
-				if isRequire(b.Target) {
-					return true
-				}
-			}
+			return anyRequire(st.List)
 		case *ast.FunctionDeclaration:
-			if isRequire(st.Function.Name) {
-				return true
-			}
+			return isRequire(st.Function.Name)
 		}
-	}
-	return false
+		return false
+	})
 }

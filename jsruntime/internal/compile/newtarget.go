@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dop251/goja/ast"
-	"github.com/dop251/goja/file"
 	"github.com/dop251/goja/token"
 )
 
@@ -26,55 +25,32 @@ func repairNewTarget(tree *ast.Program) {
 			members[n.Body] = true
 		case *ast.FunctionLiteral:
 			if !members[n] {
-				guardNewTarget(reflect.ValueOf(n.ParameterList))
-				guardNewTarget(reflect.ValueOf(n.Body))
+				w := walker{startsScope, func(any) {}, guardTarget}
+				walkValue(reflect.ValueOf(n.ParameterList), w)
+				walkValue(reflect.ValueOf(n.Body), w)
 			}
 		}
 	})
 }
 
-// guardNewTarget replaces new.target below a value, but not in other functions
-// and classes. Arrow functions have the new.target of the surrounding code.
-func guardNewTarget(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Interface:
-		guardSlot(v)
-	case reflect.Pointer:
-		if !v.IsNil() && v.Elem().Kind() == reflect.Struct && v.Type() != reflect.TypeFor[*file.File]() {
-			guardNewTarget(v.Elem())
-		}
-	case reflect.Slice:
-		if v.Type() == declarations {
-			return // these occur in the tree a second time, where they are declared
-		}
-		for i := range v.Len() {
-			guardNewTarget(v.Index(i))
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				guardNewTarget(v.Field(i))
-			}
-		}
-	default: // a leaf
+// startsScope reports whether a node has a new.target of its own. Arrow functions
+// have the new.target of the surrounding code.
+func startsScope(n any) bool {
+	switch n.(type) {
+	case *ast.FunctionLiteral, *ast.ClassLiteral, *ast.FunctionDeclaration, *ast.ClassDeclaration:
+		return true
 	}
+	return false
 }
 
-// guardSlot replaces the content of a slot for an expression, or looks below
-// it.
-func guardSlot(slot reflect.Value) {
-	if slot.IsNil() {
-		return
+// guardTarget replaces new.target in a slot for an expression. It reports whether
+// the slot holds it.
+func guardTarget(slot reflect.Value) bool {
+	n, ok := slot.Interface().(*ast.MetaProperty)
+	if ok = ok && n.Meta.Name == "new"; ok && slot.CanSet() {
+		slot.Set(reflect.ValueOf(guardedTarget(n)))
 	}
-	switch n := slot.Interface().(type) {
-	case *ast.FunctionLiteral, *ast.ClassLiteral, *ast.FunctionDeclaration, *ast.ClassDeclaration:
-	case *ast.MetaProperty:
-		if n.Meta.Name == "new" && slot.CanSet() {
-			slot.Set(reflect.ValueOf(guardedTarget(n)))
-		}
-	default:
-		guardNewTarget(slot.Elem())
-	}
+	return ok
 }
 
 // guardedTarget returns new.target !== undefined && this instanceof new.target

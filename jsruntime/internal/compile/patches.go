@@ -37,22 +37,26 @@ const RegexpPatch = "regexps"
 var companions = map[string]string{"patch_typed": "from", "patch_weak": "Symbol"}
 
 // makers are names by which a program can create other names, or code.
-var makers = wordSet("eval Function constructor globalThis global Reflect")
+var makers = Words("eval Function constructor globalThis global Reflect")
 
 // patchesByName maps names to the patches that they require.
-var patchesByName = func() map[string]string {
+var patchesByName = ByWord(patches)
+
+// ByWord maps words to the keys of the lists that contain them.
+func ByWord(lists map[string]string) map[string]string {
 	out := map[string]string{}
-	for patch, names := range patches {
-		for name := range strings.FieldsSeq(names) {
-			out[name] = patch
+	for key, words := range lists {
+		for word := range strings.FieldsSeq(words) {
+			out[word] = key
 		}
 	}
 	return out
-}()
+}
 
-func wordSet(words string) map[string]bool {
+// Words returns the set of the words in a list.
+func Words(list string) map[string]bool {
 	out := map[string]bool{}
-	for word := range strings.FieldsSeq(words) {
+	for word := range strings.FieldsSeq(list) {
 		out[word] = true
 	}
 	return out
@@ -63,7 +67,7 @@ func wordSet(words string) map[string]bool {
 var computedNames = []string{"match", "toLocaleString"}
 
 // intrinsics are objects that patches add properties to.
-var intrinsics = wordSet("Error Symbol Object Array Date Number BigInt String RegExp JSON Uint8Array")
+var intrinsics = Words("Error Symbol Object Array Date Number BigInt String RegExp JSON Uint8Array")
 
 // reach is what a program can reach.
 type reach struct {

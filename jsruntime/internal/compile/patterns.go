@@ -29,6 +29,7 @@ type Pattern struct {
 	Source  []uint16
 	Flags   string
 	Program *regex.Program
+	Mark    string // what the engine sees, if it was made at run time
 }
 
 // NewPattern compiles a regular expression.

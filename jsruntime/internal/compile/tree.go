@@ -41,12 +41,13 @@ func walk(root any, visit func(node any)) {
 // walkUnless is like walk, but skips nodes for which skip returns true, and
 // everything below them.
 func walkUnless(root reflect.Value, skip func(node any) bool, visit func(node any)) {
-	walkValue(root, walker{skip, visit})
+	walkValue(root, walker{skip, visit, func(reflect.Value) bool { return false }})
 }
 
 type walker struct {
 	skip  func(node any) bool
 	visit func(node any)
+	slot  func(slot reflect.Value) bool // may replace a node, and is called before it is visited
 }
 
 var (
@@ -57,7 +58,7 @@ var (
 func walkValue(v reflect.Value, w walker) {
 	switch v.Kind() {
 	case reflect.Interface:
-		if !v.IsNil() {
+		if !v.IsNil() && !w.slot(v) {
 			walkValue(v.Elem(), w)
 		}
 	case reflect.Pointer:

@@ -1,6 +1,7 @@
 package crypto
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/des"
@@ -80,20 +81,12 @@ func (c *State) cipherInfo(args []goja.Value) goja.Value {
 // cipherNew takes name, key, iv, whether to encrypt, and the length of the tag.
 func (c *State) cipherNew(args []goja.Value) goja.Value {
 	kind, ok := cipherKinds[strings.ToLower(native.Arg(args, 0).String())]
-	if !ok {
-		panic(c.NewError("Error", "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher"))
-	}
+	c.Check(ok, "Error", "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher")
 	key, iv := c.BytesOf(native.Arg(args, 1)), append([]byte{}, c.BytesOf(native.Arg(args, 2))...)
-	if len(key) != kind.key {
-		panic(c.NewError("RangeError", "ERR_CRYPTO_INVALID_KEYLEN", "Invalid key length"))
-	}
-	if kind.iv >= 0 && len(iv) != kind.iv || kind.iv < 0 && len(iv) == 0 {
-		panic(c.NewError("TypeError", "ERR_CRYPTO_INVALID_IV", "Invalid initialization vector"))
-	}
+	c.Check(len(key) == kind.key, "RangeError", "ERR_CRYPTO_INVALID_KEYLEN", "Invalid key length")
+	c.Check(len(iv) == kind.iv || kind.iv < 0 && len(iv) > 0, "TypeError", "ERR_CRYPTO_INVALID_IV", "Invalid initialization vector")
 	s := &cipherState{kind: kind, encrypt: native.Arg(args, 3).ToBoolean(), padding: true, nonce: iv, tagLen: int(native.Arg(args, 4).ToInteger())}
-	if err := s.start(key, iv); err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_STATE", "the cipher cannot be used"))
-	}
+	c.Check(s.start(key, iv) == nil, "Error", "ERR_CRYPTO_INVALID_STATE", "the cipher cannot be used")
 	c.ciphers = append(c.ciphers, s)
 	return c.VM.ToValue(len(c.ciphers) - 1)
 }
@@ -136,9 +129,7 @@ func (s *cipherState) start(key, iv []byte) (err error) {
 
 func (c *State) cipherOf(args []goja.Value) *cipherState {
 	s := c.ciphers[int(native.Arg(args, 0).ToInteger())]
-	if s.done {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_STATE", "Unsupported state"))
-	}
+	c.Check(!s.done, "Error", "ERR_CRYPTO_INVALID_STATE", "Unsupported state")
 	return s
 }
 
@@ -187,7 +178,6 @@ func (c *State) cipherFinal(args []goja.Value) goja.Value {
 	s.done = true
 	if s.aead != nil {
 		c.finishTag(s)
-		return c.Buffer(nil)
 	}
 	if s.stream != nil {
 		return c.Buffer(nil)
@@ -195,42 +185,43 @@ func (c *State) cipherFinal(args []goja.Value) goja.Value {
 	size := s.block.BlockSize()
 	if s.encrypt {
 		if s.padding {
-			pad := size - len(s.rest)%size
-			for range pad {
-				s.rest = append(s.rest, byte(pad))
-			}
+			s.rest = pad(s.rest, size)
 		}
-		if len(s.rest)%size != 0 {
-			panic(c.NewError("Error", "ERR_OSSL_EVP_DATA_NOT_MULTIPLE_OF_BLOCK_LENGTH", "error:0607F08A:digital envelope routines:EVP_EncryptFinal_ex:data not multiple of block length"))
-		}
+		c.Check(len(s.rest)%size == 0, "Error", "ERR_OSSL_EVP_DATA_NOT_MULTIPLE_OF_BLOCK_LENGTH", "error:0607F08A:digital envelope routines:EVP_EncryptFinal_ex:data not multiple of block length")
 		out := make([]byte, len(s.rest))
 		s.crypt(out, s.rest)
 		return c.Buffer(out)
 	}
-	return c.Buffer(c.unpad(s, size))
+	return c.Buffer(c.lastBlock(s, size))
 }
 
-// unpad decrypts the last block and removes its padding.
-func (c *State) unpad(s *cipherState, size int) []byte {
-	if len(s.rest)%size != 0 || s.padding && len(s.rest) == 0 {
-		panic(c.NewError("Error", "ERR_OSSL_EVP_WRONG_FINAL_BLOCK_LENGTH", "error:0606506D:digital envelope routines:EVP_DecryptFinal_ex:wrong final block length"))
-	}
+// lastBlock decrypts the last block and removes its padding.
+func (c *State) lastBlock(s *cipherState, size int) []byte {
+	c.Check(len(s.rest)%size == 0 && (!s.padding || len(s.rest) > 0), "Error", "ERR_OSSL_EVP_WRONG_FINAL_BLOCK_LENGTH", "error:0606506D:digital envelope routines:EVP_DecryptFinal_ex:wrong final block length")
 	out := make([]byte, len(s.rest))
 	s.crypt(out, s.rest)
 	if !s.padding {
 		return out
 	}
-	pad := int(out[len(out)-1])
-	bad := pad == 0 || pad > size
-	if !bad {
-		for _, b := range out[len(out)-pad:] {
-			bad = bad || int(b) != pad
-		}
+	out, ok := unpad(out, size)
+	c.Check(ok, "Error", "ERR_OSSL_EVP_BAD_DECRYPT", "error:06065064:digital envelope routines:EVP_DecryptFinal_ex:bad decrypt")
+	return out
+}
+
+// pad adds the padding of PKCS #7 up to whole blocks.
+func pad(b []byte, size int) []byte {
+	n := size - len(b)%size
+	return append(b, bytes.Repeat([]byte{byte(n)}, n)...)
+}
+
+// unpad removes the padding, and reports whether it is valid.
+func unpad(b []byte, size int) ([]byte, bool) {
+	last := b[len(b)-1:]
+	n := int(last[0])
+	if n == 0 || n > size || bytes.Count(b[len(b)-n:], last) != n {
+		return nil, false
 	}
-	if bad {
-		panic(c.NewError("Error", "ERR_OSSL_EVP_BAD_DECRYPT", "error:06065064:digital envelope routines:EVP_DecryptFinal_ex:bad decrypt"))
-	}
-	return out[:len(out)-pad]
+	return b[:len(b)-n], true
 }
 
 // finishTag computes the tag, and compares it when decrypting.
@@ -241,9 +232,7 @@ func (c *State) finishTag(s *cipherState) {
 		s.tag = full[:s.tagLen]
 		return
 	}
-	if len(s.tag) == 0 || subtle.ConstantTimeCompare(full[:len(s.tag)], s.tag) != 1 {
-		panic(c.NewError("Error", "", "Unsupported state or unable to authenticate data"))
-	}
+	c.Check(len(s.tag) > 0 && subtle.ConstantTimeCompare(full[:len(s.tag)], s.tag) == 1, "Error", "", "Unsupported state or unable to authenticate data")
 }
 
 func (c *State) cipherAAD(args []goja.Value) goja.Value {
@@ -254,21 +243,16 @@ func (c *State) cipherAAD(args []goja.Value) goja.Value {
 
 func (c *State) cipherTag(args []goja.Value) goja.Value {
 	s := c.ciphers[int(native.Arg(args, 0).ToInteger())]
-	if !s.done || !s.encrypt || s.aead == nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_STATE", "Invalid state for operation getAuthTag"))
-	}
+	c.Check(s.done && s.encrypt && s.aead != nil, "Error", "ERR_CRYPTO_INVALID_STATE", "Invalid state for operation getAuthTag")
 	return c.Buffer(append([]byte{}, s.tag...))
 }
 
 func (c *State) cipherSetTag(args []goja.Value) goja.Value {
 	s := c.cipherOf(args)
 	tag := c.BytesOf(native.Arg(args, 1))
-	if s.aead == nil || s.encrypt {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_STATE", "Invalid state for operation setAuthTag"))
-	}
-	if n := len(tag); n != 4 && n != 8 && (n < 12 || n > 16) {
-		panic(c.NewError("TypeError", "ERR_CRYPTO_INVALID_AUTH_TAG", "Invalid authentication tag length"))
-	}
+	c.Check(s.aead != nil && !s.encrypt, "Error", "ERR_CRYPTO_INVALID_STATE", "Invalid state for operation setAuthTag")
+	n := len(tag)
+	c.Check(n == 4 || n == 8 || n >= 12 && n <= 16, "TypeError", "ERR_CRYPTO_INVALID_AUTH_TAG", "Invalid authentication tag length")
 	s.tag = append([]byte{}, tag...)
 	return goja.Undefined()
 }

@@ -17,7 +17,6 @@ import (
 	"crypto/subtle"
 	"encoding"
 	"hash"
-	"maps"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -45,31 +44,20 @@ type State struct {
 // Native is a function that the prelude calls.
 type Native func(c *State, args []goja.Value) goja.Value
 
-// Natives returns the functions by the names that the prelude uses.
-func Natives() map[string]Native {
-	all := map[string]Native{}
-	for _, part := range []map[string]Native{symmetricNatives, keyNatives, dhNatives, certificateNatives} {
-		maps.Copy(all, part)
-	}
-	return all
-}
-
-// symmetricNatives are the symmetric half of Node's crypto. States of hashes
-// and ciphers stay in Go; the code holds their numbers.
-var symmetricNatives = map[string]Native{
+// Natives are the functions by the names that the prelude uses.
+var Natives = map[string]Native{
+	// States of hashes and ciphers stay in Go; the code holds their numbers.
 	"hash.new":      (*State).hashNew,
 	"hash.update":   (*State).hashUpdate,
 	"hash.digest":   (*State).hashDigest,
 	"hash.copy":     (*State).hashCopy,
 	"crypto.random": (*State).random,
 	"crypto.digest": func(c *State, args []goja.Value) goja.Value {
-		if digests[digestName(native.Arg(args, 0).String())] == nil {
-			panic(c.NewError("Error", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(native.Arg(args, 0).String())))
-		}
+		c.digest("Error", native.Arg(args, 0).String())
 		return goja.Undefined()
 	},
 	"crypto.digest.type": func(c *State, args []goja.Value) goja.Value {
-		c.digest(native.Arg(args, 0).String())
+		c.digest("TypeError", native.Arg(args, 0).String())
 		return goja.Undefined()
 	},
 	"crypto.equal":     (*State).timingSafeEqual,
@@ -84,6 +72,37 @@ var symmetricNatives = map[string]Native{
 	"cipher.tag":       (*State).cipherTag,
 	"cipher.settag":    (*State).cipherSetTag,
 	"cipher.nopadding": (*State).cipherNoPadding,
+
+	// A key is passed as DER: PKCS #8 for a private key, SubjectPublicKeyInfo for
+	// a public one.
+	"key.parse":    (*State).keyParse,
+	"key.public":   (*State).keyPublic,
+	"key.export":   (*State).keyExport,
+	"key.jwk":      (*State).keyToJWK,
+	"key.fromjwk":  (*State).keyFromJWK,
+	"key.generate": (*State).keyGenerate,
+	"key.sign":     (*State).keySign,
+	"key.verify":   (*State).keyVerify,
+	"key.encrypt":  (*State).keyEncrypt,
+	"key.decrypt":  (*State).keyDecrypt,
+	"key.agree":    (*State).keyAgree,
+	"key.open":     (*State).keyOpen,
+	"key.seal":     (*State).keySeal,
+	"ecdh.new":     (*State).ecdhNew,
+	"ecdh.public":  (*State).ecdhPublic,
+	"ecdh.secret":  (*State).ecdhSecret,
+	"x509.parse":   (*State).certificateParse,
+	"x509.check":   (*State).certificateCheck,
+	"x509.issued":  (*State).certificateIssued,
+	"x509.verify":  (*State).certificateVerify,
+
+	// Diffie-Hellman over integers. Numbers are passed as bytes, most significant
+	// first.
+	"dh.group":    (*State).dhGroup,
+	"dh.prime":    (*State).dhPrime,
+	"dh.generate": (*State).dhGenerate,
+	"dh.power":    (*State).dhPower,
+	"dh.check":    (*State).dhCheck,
 }
 
 // digests are the hash functions by their names in Node.
@@ -125,11 +144,11 @@ func digestName(name string) string {
 	return strings.ReplaceAll(name, "/", "-")
 }
 
-// digest returns a hash function, or throws.
-func (c *State) digest(name string) func() hash.Hash {
+// digest returns a hash function, or throws an error of a class.
+func (c *State) digest(class, name string) func() hash.Hash {
 	f, ok := digests[digestName(name)]
 	if !ok {
-		panic(c.NewError("TypeError", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(name)))
+		panic(c.NewError(class, "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(name)))
 	}
 	return f
 }
@@ -137,16 +156,11 @@ func (c *State) digest(name string) func() hash.Hash {
 // hashNew takes the name of a digest and, for an HMAC, the key.
 func (c *State) hashNew(args []goja.Value) goja.Value {
 	name := native.Arg(args, 0).String()
-	f, ok := digests[digestName(name)]
-	keyed := !goja.IsUndefined(native.Arg(args, 1))
-	switch {
-	case !ok && keyed:
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(name)))
-	case !ok:
-		panic(c.NewError("Error", "", "Digest method not supported"))
-	case keyed:
-		c.hashes = append(c.hashes, hmac.New(f, c.BytesOf(native.Arg(args, 1))))
-	default:
+	if key := native.Arg(args, 1); !goja.IsUndefined(key) {
+		c.hashes = append(c.hashes, hmac.New(c.digest("Error", name), c.BytesOf(key)))
+	} else {
+		f, ok := digests[digestName(name)]
+		c.Check(ok, "Error", "", "Digest method not supported")
 		c.hashes = append(c.hashes, f())
 	}
 	return c.VM.ToValue(len(c.hashes) - 1)
@@ -167,18 +181,14 @@ func (c *State) hashDigest(args []goja.Value) goja.Value {
 
 func (c *State) hashCopy(args []goja.Value) goja.Value {
 	state, ok := c.hashState(args).(encoding.BinaryMarshaler)
-	f := c.digest(native.Arg(args, 1).String())()
+	f := c.digest("TypeError", native.Arg(args, 1).String())()
 	into, ok2 := f.(encoding.BinaryUnmarshaler)
-	if !ok || !ok2 {
-		panic(c.NewError("Error", "ERR_CRYPTO_HASH_FINALIZED", "This digest cannot be copied"))
-	}
+	c.Check(ok && ok2, "Error", "ERR_CRYPTO_HASH_FINALIZED", "This digest cannot be copied")
 	saved, err := state.MarshalBinary()
 	if err == nil {
 		err = into.UnmarshalBinary(saved)
 	}
-	if err != nil {
-		panic(c.NewError("Error", "", "This digest cannot be copied"))
-	}
+	c.Check(err == nil, "Error", "", "This digest cannot be copied")
 	c.hashes = append(c.hashes, f)
 	return c.VM.ToValue(len(c.hashes) - 1)
 }
@@ -186,9 +196,7 @@ func (c *State) hashCopy(args []goja.Value) goja.Value {
 // size reads a length that the code requests.
 func (c *State) size(v goja.Value) int {
 	n := v.ToInteger()
-	if n < 0 || n > maxRandom {
-		panic(c.NewError("RangeError", "ERR_OUT_OF_RANGE", "The length is out of range"))
-	}
+	c.Check(n >= 0 && n <= maxRandom, "RangeError", "ERR_OUT_OF_RANGE", "The length is out of range")
 	return int(n)
 }
 
@@ -200,23 +208,17 @@ func (c *State) random(args []goja.Value) goja.Value {
 
 func (c *State) timingSafeEqual(args []goja.Value) goja.Value {
 	a, b := c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))
-	if len(a) != len(b) {
-		panic(c.NewError("RangeError", "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length"))
-	}
+	c.Check(len(a) == len(b), "RangeError", "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length")
 	return c.VM.ToValue(subtle.ConstantTimeCompare(a, b) == 1)
 }
 
 // pbkdf2 takes password, salt, iterations, length, digest.
 func (c *State) pbkdf2(args []goja.Value) goja.Value {
 	iterations := native.Arg(args, 2).ToInteger()
-	if iterations < 1 {
-		panic(c.NewError("RangeError", "ERR_OUT_OF_RANGE", `The value of "iterations" is out of range`))
-	}
-	out, err := pbkdf2.Key(c.digest(native.Arg(args, 4).String()), string(c.BytesOf(native.Arg(args, 0))), c.BytesOf(native.Arg(args, 1)),
+	c.Check(iterations >= 1, "RangeError", "ERR_OUT_OF_RANGE", `The value of "iterations" is out of range`)
+	out, err := pbkdf2.Key(c.digest("TypeError", native.Arg(args, 4).String()), string(c.BytesOf(native.Arg(args, 0))), c.BytesOf(native.Arg(args, 1)),
 		int(iterations), c.size(native.Arg(args, 3)))
-	if err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_PBKDF2_ERROR", "PBKDF2 failed"))
-	}
+	c.Check(err == nil, "Error", "ERR_CRYPTO_PBKDF2_ERROR", "PBKDF2 failed")
 	return c.Buffer(out)
 }
 
@@ -224,22 +226,16 @@ func (c *State) pbkdf2(args []goja.Value) goja.Value {
 func (c *State) scrypt(args []goja.Value) goja.Value {
 	n, r, p := native.Arg(args, 3).ToInteger(), native.Arg(args, 4).ToInteger(), native.Arg(args, 5).ToInteger()
 	limit := min(native.Arg(args, 6).ToInteger(), maxScryptMemory)
-	if n < 2 || r < 1 || p < 1 || r > 1<<16 || n > 1<<24 || 128*n*r > limit {
-		panic(c.NewError("RangeError", "ERR_CRYPTO_INVALID_SCRYPT_PARAMS", "Invalid scrypt params: memory limit exceeded"))
-	}
+	c.Check(n >= 2 && r >= 1 && p >= 1 && r <= 1<<16 && n <= 1<<24 && 128*n*r <= limit, "RangeError", "ERR_CRYPTO_INVALID_SCRYPT_PARAMS", "Invalid scrypt params: memory limit exceeded")
 	out, err := scrypt.Key(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1)), int(n), int(r), int(p), c.size(native.Arg(args, 2)))
-	if err != nil {
-		panic(c.NewError("RangeError", "ERR_CRYPTO_INVALID_SCRYPT_PARAMS", "Invalid scrypt params"))
-	}
+	c.Check(err == nil, "RangeError", "ERR_CRYPTO_INVALID_SCRYPT_PARAMS", "Invalid scrypt params")
 	return c.Buffer(out)
 }
 
 // hkdf takes digest, key, salt, info, length.
 func (c *State) hkdf(args []goja.Value) goja.Value {
-	out, err := hkdf.Key(c.digest(native.Arg(args, 0).String()), c.BytesOf(native.Arg(args, 1)), c.BytesOf(native.Arg(args, 2)),
+	out, err := hkdf.Key(c.digest("TypeError", native.Arg(args, 0).String()), c.BytesOf(native.Arg(args, 1)), c.BytesOf(native.Arg(args, 2)),
 		string(c.BytesOf(native.Arg(args, 3))), c.size(native.Arg(args, 4)))
-	if err != nil {
-		panic(c.NewError("RangeError", "ERR_CRYPTO_INVALID_KEYLEN", "Invalid key length"))
-	}
+	c.Check(err == nil, "RangeError", "ERR_CRYPTO_INVALID_KEYLEN", "Invalid key length")
 	return c.Buffer(out)
 }

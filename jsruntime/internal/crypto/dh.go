@@ -9,16 +9,6 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// dhNatives implement Diffie-Hellman over integers. Numbers are passed as
-// bytes, most significant first.
-var dhNatives = map[string]Native{
-	"dh.group":    (*State).dhGroup,
-	"dh.prime":    (*State).dhPrime,
-	"dh.generate": (*State).dhGenerate,
-	"dh.power":    (*State).dhPower,
-	"dh.check":    (*State).dhCheck,
-}
-
 // maxPrimeBits limits the size of numbers, and so the time of operations.
 const maxPrimeBits = 8192
 
@@ -77,21 +67,15 @@ func arccot(x int64, unit *big.Int) *big.Int {
 // dhPrime returns a random prime of the given number of bits.
 func (c *State) dhPrime(args []goja.Value) goja.Value {
 	bits := native.Arg(args, 0).ToInteger()
-	if bits < 2 || bits > maxPrimeBits {
-		panic(c.NewError("Error", "ERR_OSSL_BN_BITS_TOO_SMALL", "error:02800080:Diffie-Hellman routines::bad modulus length"))
-	}
+	c.Check(bits >= 2 && bits <= maxPrimeBits, "Error", "ERR_OSSL_BN_BITS_TOO_SMALL", "error:02800080:Diffie-Hellman routines::bad modulus length")
 	p, err := rand.Prime(rand.Reader, int(bits))
-	if err != nil {
-		panic(c.NewError("Error", "ERR_OPERATION_FAILED", "the prime cannot be found"))
-	}
+	c.Check(err == nil, "Error", "ERR_OPERATION_FAILED", "the prime cannot be found")
 	return c.Buffer(p.Bytes())
 }
 
 func (c *State) number(v goja.Value) *big.Int {
 	b := c.BytesOf(v)
-	if len(b) > maxPrimeBits/8 {
-		panic(c.NewError("Error", "ERR_OUT_OF_RANGE", "the number is too large"))
-	}
+	c.Check(len(b) <= maxPrimeBits/8, "Error", "ERR_OUT_OF_RANGE", "the number is too large")
 	return new(big.Int).SetBytes(b)
 }
 
@@ -99,13 +83,9 @@ func (c *State) number(v goja.Value) *big.Int {
 func (c *State) dhGenerate(args []goja.Value) goja.Value {
 	p := c.number(native.Arg(args, 0))
 	span := new(big.Int).Sub(p, big.NewInt(2))
-	if span.Sign() <= 0 {
-		panic(c.NewError("Error", "ERR_OPERATION_FAILED", "the prime is too small"))
-	}
+	c.Check(span.Sign() > 0, "Error", "ERR_OPERATION_FAILED", "the prime is too small")
 	x, err := rand.Int(rand.Reader, span)
-	if err != nil {
-		panic(c.NewError("Error", "ERR_OPERATION_FAILED", "no key can be made"))
-	}
+	c.Check(err == nil, "Error", "ERR_OPERATION_FAILED", "no key can be made")
 	return c.Buffer(x.Add(x, big.NewInt(1)).Bytes())
 }
 
@@ -113,9 +93,7 @@ func (c *State) dhGenerate(args []goja.Value) goja.Value {
 // the prime.
 func (c *State) dhPower(args []goja.Value) goja.Value {
 	p := c.number(native.Arg(args, 2))
-	if p.Sign() == 0 {
-		panic(c.NewError("Error", "ERR_OPERATION_FAILED", "the prime is zero"))
-	}
+	c.Check(p.Sign() != 0, "Error", "ERR_OPERATION_FAILED", "the prime is zero")
 	r := new(big.Int).Exp(c.number(native.Arg(args, 0)), c.number(native.Arg(args, 1)), p)
 	return c.Buffer(r.FillBytes(make([]byte, (p.BitLen()+7)/8)))
 }

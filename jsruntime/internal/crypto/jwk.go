@@ -43,17 +43,11 @@ func number(s string) *big.Int { return new(big.Int).SetBytes(native.DecodeBase6
 // keyToJWK returns a key as a JWK object.
 func (c *State) keyToJWK(args []goja.Value) goja.Value {
 	out, err := toJWK(c.key(native.Arg(args, 0)))
-	if err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_JWK_UNSUPPORTED_KEY_TYPE", "Unsupported JWK Key Type."))
-	}
+	c.Check(err == nil, "Error", "ERR_CRYPTO_JWK_UNSUPPORTED_KEY_TYPE", "Unsupported JWK Key Type.")
 	text, err := json.Marshal(out)
-	if err != nil {
-		panic(c.keyError())
-	}
+	c.checkKey(err == nil)
 	v, err := native.BuildJSON(c.VM, text)
-	if err != nil {
-		panic(c.keyError())
-	}
+	c.checkKey(err == nil)
 	return v
 }
 
@@ -97,13 +91,10 @@ func toJWK(key any) (*jwk, error) {
 // keyFromJWK takes the JSON text of a JWK.
 func (c *State) keyFromJWK(args []goja.Value) goja.Value {
 	var in jwk
-	if err := json.Unmarshal([]byte(native.Arg(args, 0).String()), &in); err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_JWK", "Invalid JWK data"))
-	}
+	err := json.Unmarshal([]byte(native.Arg(args, 0).String()), &in)
+	c.Check(err == nil, "Error", "ERR_CRYPTO_INVALID_JWK", "Invalid JWK data")
 	key, err := c.fromJWK(&in)
-	if err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_JWK", "Invalid JWK data"))
-	}
+	c.Check(err == nil, "Error", "ERR_CRYPTO_INVALID_JWK", "Invalid JWK data")
 	return c.describeKey(key)
 }
 
@@ -112,7 +103,7 @@ func (c *State) fromJWK(in *jwk) (any, error) {
 	case "RSA":
 		return rsaFromJWK(in)
 	case "EC":
-		return ecFromJWK(c.curveOf(in.Crv), in)
+		return ecFromJWK(c.curve(in.Crv).Curve, in)
 	case "OKP":
 		return okpFromJWK(in)
 	}
@@ -195,33 +186,25 @@ func okpFromJWK(in *jwk) (any, error) {
 }
 
 // ecdhCurve returns the named curve for plain ECDH.
-func (c *State) ecdhCurve(name string) ecdh.Curve {
-	switch c.curveOf(name) {
-	case elliptic.P256():
-		return ecdh.P256()
-	case elliptic.P384():
-		return ecdh.P384()
-	case elliptic.P521():
-		return ecdh.P521()
-	}
-	panic(c.NewError("TypeError", "ERR_CRYPTO_INVALID_CURVE", "Invalid EC curve name"))
+func (c *State) ecdhCurve(args []goja.Value) namedCurve {
+	curve := c.curve(native.Arg(args, 0).String())
+	c.Check(curve.plain != nil, "TypeError", "ERR_CRYPTO_INVALID_CURVE", "Invalid EC curve name")
+	return curve
 }
 
 // ecdhNew returns a new private key on a curve.
 func (c *State) ecdhNew(args []goja.Value) goja.Value {
-	key, err := c.ecdhCurve(native.Arg(args, 0).String()).GenerateKey(rand.Reader)
-	if err != nil {
-		panic(c.cryptoError("the key could not be created"))
-	}
+	key, err := c.ecdhCurve(args).plain.GenerateKey(rand.Reader)
+	c.checkOperation(err == nil, "the key could not be created")
 	return c.Buffer(key.Bytes())
 }
 
 func (c *State) ecdhKey(args []goja.Value) *ecdh.PrivateKey {
-	curve := c.curveOf(native.Arg(args, 0).String())
+	curve := c.ecdhCurve(args)
 	raw := new(big.Int).SetBytes(c.BytesOf(native.Arg(args, 1)))
 	size := (curve.Params().BitSize + 7) / 8
 	if raw.BitLen() <= 8*size {
-		if key, err := c.ecdhCurve(native.Arg(args, 0).String()).NewPrivateKey(raw.FillBytes(make([]byte, size))); err == nil {
+		if key, err := curve.plain.NewPrivateKey(raw.FillBytes(make([]byte, size))); err == nil {
 			return key
 		}
 	}
@@ -242,7 +225,7 @@ func (c *State) ecdhPublic(args []goja.Value) goja.Value {
 func (c *State) ecdhSecret(args []goja.Value) goja.Value {
 	point := c.BytesOf(native.Arg(args, 2))
 	if len(point) > 0 && point[0] != 4 {
-		curve := c.curveOf(native.Arg(args, 0).String())
+		curve := c.curve(native.Arg(args, 0).String()).Curve
 		// The standard library has no other way to read a compressed point.
 		if x, y := elliptic.UnmarshalCompressed(curve, point); x != nil {
 			size := (curve.Params().BitSize + 7) / 8

@@ -11,38 +11,18 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"slices"
 
 	"github.com/dop251/goja"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// keyNatives are the asymmetric half of Node's crypto. A key is passed as DER:
-// PKCS #8 for a private key, SubjectPublicKeyInfo for a public one.
-var keyNatives = map[string]Native{
-	"key.parse":    (*State).keyParse,
-	"key.public":   (*State).keyPublic,
-	"key.export":   (*State).keyExport,
-	"key.jwk":      (*State).keyToJWK,
-	"key.fromjwk":  (*State).keyFromJWK,
-	"key.generate": (*State).keyGenerate,
-	"key.sign":     (*State).keySign,
-	"key.verify":   (*State).keyVerify,
-	"key.encrypt":  (*State).keyEncrypt,
-	"key.decrypt":  (*State).keyDecrypt,
-	"key.agree":    (*State).keyAgree,
-	"key.open":     (*State).keyOpen,
-	"key.seal":     (*State).keySeal,
-	"ecdh.new":     (*State).ecdhNew,
-	"ecdh.public":  (*State).ecdhPublic,
-	"ecdh.secret":  (*State).ecdhSecret,
-}
-
 var errKey = errors.New("not a key of a known kind")
 
-// keyError returns the error for key material that cannot be read.
-func (c *State) keyError() *goja.Object {
-	return c.NewError("Error", "ERR_OSSL_PEM_NO_START_LINE", "error:0909006C:PEM routines:get_name:no start line")
+// checkKey throws unless key material could be read.
+func (c *State) checkKey(ok bool) {
+	c.Check(ok, "Error", "ERR_OSSL_PEM_NO_START_LINE", "error:0909006C:PEM routines:get_name:no start line")
 }
 
 // parsePEM reads the first key of PEM text.
@@ -88,14 +68,6 @@ func parseDER(der []byte, kind string) (any, error) {
 	return nil, errKey
 }
 
-// anyDER reads a key in the form that keyNatives pass.
-func anyDER(der []byte) (any, error) {
-	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
-		return key, nil
-	}
-	return x509.ParsePKIXPublicKey(der)
-}
-
 func publicOf(key any) (any, bool) {
 	signer, ok := key.(interface{ Public() crypto.PublicKey })
 	if !ok {
@@ -123,9 +95,7 @@ func (c *State) describeKey(key any) goja.Value {
 		public = key
 		der, err = x509.MarshalPKIXPublicKey(key)
 	}
-	if err != nil {
-		panic(c.keyError())
-	}
+	c.checkKey(err == nil)
 	c.Set(o, "der", c.Buffer(der))
 	switch k := public.(type) {
 	case *rsa.PublicKey:
@@ -134,7 +104,7 @@ func (c *State) describeKey(key any) goja.Value {
 		c.Set(o, "exponent", k.E)
 	case *ecdsa.PublicKey:
 		c.Set(o, "kind", "ec")
-		c.Set(o, "curve", nodeCurve(k.Curve))
+		c.Set(o, "curve", c.curve(k.Curve.Params().Name).names[0])
 	case ed25519.PublicKey:
 		c.Set(o, "kind", "ed25519")
 	case *ecdh.PublicKey:
@@ -143,24 +113,26 @@ func (c *State) describeKey(key any) goja.Value {
 	return o
 }
 
-// nodeCurve returns OpenSSL's name of a curve.
-func nodeCurve(curve elliptic.Curve) string {
-	return map[string]string{"P-224": "secp224r1", "P-256": "prime256v1", "P-384": "secp384r1", "P-521": "secp521r1"}[curve.Params().Name]
+// namedCurve is a curve with its names in OpenSSL, which writes the first one,
+// and in WebCrypto.
+type namedCurve struct {
+	names []string
+	elliptic.Curve
+	plain ecdh.Curve // for plain ECDH; nil if there is none
 }
 
-// curveOf returns the curve for a name of OpenSSL or WebCrypto.
-func (c *State) curveOf(name string) elliptic.Curve {
-	switch name {
-	case "P-224", "secp224r1":
-		return elliptic.P224()
-	case "P-256", "prime256v1", "secp256r1":
-		return elliptic.P256()
-	case "P-384", "secp384r1":
-		return elliptic.P384()
-	case "P-521", "secp521r1":
-		return elliptic.P521()
-	}
-	panic(c.NewError("TypeError", "ERR_CRYPTO_INVALID_CURVE", "Invalid EC curve name"))
+var curves = []namedCurve{
+	{[]string{"secp224r1", "P-224"}, elliptic.P224(), nil},
+	{[]string{"prime256v1", "secp256r1", "P-256"}, elliptic.P256(), ecdh.P256()},
+	{[]string{"secp384r1", "P-384"}, elliptic.P384(), ecdh.P384()},
+	{[]string{"secp521r1", "P-521"}, elliptic.P521(), ecdh.P521()},
+}
+
+// curve returns a curve by one of its names, or throws.
+func (c *State) curve(name string) namedCurve {
+	i := slices.IndexFunc(curves, func(known namedCurve) bool { return slices.Contains(known.names, name) })
+	c.Check(i >= 0, "TypeError", "ERR_CRYPTO_INVALID_CURVE", "Invalid EC curve name")
+	return curves[i]
 }
 
 // keyParse takes bytes of PEM or DER, and for DER the type.
@@ -173,27 +145,25 @@ func (c *State) keyParse(args []goja.Value) goja.Value {
 	} else {
 		key, err = parseDER(data, native.Arg(args, 1).String())
 	}
-	if err != nil {
-		panic(c.keyError())
-	}
+	c.checkKey(err == nil)
 	return c.describeKey(key)
 }
 
 // key reads a key that the prelude holds.
 func (c *State) key(v goja.Value) any {
-	key, err := anyDER(c.BytesOf(v))
-	if err != nil {
-		panic(c.keyError())
+	der := c.BytesOf(v)
+	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		return key
 	}
+	key, err := x509.ParsePKIXPublicKey(der)
+	c.checkKey(err == nil)
 	return key
 }
 
 // keyPublic returns the public half of a private key.
 func (c *State) keyPublic(args []goja.Value) goja.Value {
 	public, ok := publicOf(c.key(native.Arg(args, 0)))
-	if !ok {
-		panic(c.keyError())
-	}
+	c.checkKey(ok)
 	return c.describeKey(public)
 }
 
@@ -202,9 +172,7 @@ func (c *State) keyPublic(args []goja.Value) goja.Value {
 func (c *State) keyExport(args []goja.Value) goja.Value {
 	key := c.key(native.Arg(args, 0))
 	der, label, err := marshalKey(key, native.Arg(args, 2).String())
-	if err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS", "The selected key encoding does not match the key"))
-	}
+	c.Check(err == nil, "Error", "ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS", "The selected key encoding does not match the key")
 	if native.Arg(args, 3).ToBoolean() {
 		der, _ = renamed(der, rsaName, pssName)
 	}
@@ -249,12 +217,10 @@ func (c *State) keyGenerate(args []goja.Value) goja.Value {
 	switch native.Arg(args, 0).String() {
 	case "rsa":
 		bits := native.Arg(args, 1).ToInteger()
-		if bits < 512 || bits > 8192 {
-			panic(c.NewError("RangeError", "ERR_OUT_OF_RANGE", `The value of "options.modulusLength" is out of range`))
-		}
+		c.Check(bits >= 512 && bits <= 8192, "RangeError", "ERR_OUT_OF_RANGE", `The value of "options.modulusLength" is out of range`)
 		key, err = rsa.GenerateKey(rand.Reader, int(bits))
 	case "ec":
-		key, err = ecdsa.GenerateKey(c.curveOf(native.Arg(args, 1).String()), rand.Reader)
+		key, err = ecdsa.GenerateKey(c.curve(native.Arg(args, 1).String()).Curve, rand.Reader)
 	case "ed25519":
 		_, key, err = ed25519.GenerateKey(rand.Reader)
 	case "x25519":
@@ -262,8 +228,6 @@ func (c *State) keyGenerate(args []goja.Value) goja.Value {
 	default:
 		err = errKey
 	}
-	if err != nil {
-		panic(c.NewError("TypeError", "ERR_INVALID_ARG_VALUE", "The argument 'type' must be a supported key type"))
-	}
+	c.Check(err == nil, "TypeError", "ERR_INVALID_ARG_VALUE", "The argument 'type' must be a supported key type")
 	return c.describeKey(key)
 }

@@ -1,9 +1,7 @@
 package crypto
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
-	"crypto/des" //nolint:gosec // for reading old keys
 	"crypto/pbkdf2"
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // for reading old keys
@@ -38,19 +36,12 @@ var keyDigests = map[string]func() hash.Hash{
 	"1.2.840.113549.2.10": sha512.New384, "1.2.840.113549.2.11": sha512.New,
 }
 
-// keyCipher is a cipher in CBC mode.
-type keyCipher struct {
-	oid   asn1.ObjectIdentifier
-	size  int // of the key
-	block func([]byte) (cipher.Block, error)
-}
-
-// keyCiphers are the ciphers of keys, by Node's names.
-var keyCiphers = map[string]keyCipher{
-	"aes-128-cbc":  {asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 2}, 16, aes.NewCipher},
-	"aes-192-cbc":  {asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 22}, 24, aes.NewCipher},
-	"aes-256-cbc":  {asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 42}, 32, aes.NewCipher},
-	"des-ede3-cbc": {asn1.ObjectIdentifier{1, 2, 840, 113549, 3, 7}, 24, des.NewTripleDESCipher},
+// keyCiphers are the ciphers of keys in cipherKinds, all in CBC mode.
+var keyCiphers = map[string]asn1.ObjectIdentifier{
+	"aes-128-cbc":  {2, 16, 840, 1, 101, 3, 4, 1, 2},
+	"aes-192-cbc":  {2, 16, 840, 1, 101, 3, 4, 1, 22},
+	"aes-256-cbc":  {2, 16, 840, 1, 101, 3, 4, 1, 42},
+	"des-ede3-cbc": {1, 2, 840, 113549, 3, 7},
 }
 
 type encryptedKey struct {
@@ -112,53 +103,48 @@ func openKey(der, passphrase []byte) ([]byte, error) {
 	if _, err := asn1.Unmarshal(der, &k); err != nil || !k.Algorithm.OID.Equal(oidPBES2) {
 		return nil, errKey
 	}
-	for _, c := range keyCiphers {
-		params := k.Algorithm.Params
-		if !c.oid.Equal(params.Cipher.Algorithm) {
+	for name, oid := range keyCiphers {
+		params, kind := k.Algorithm.Params, cipherKinds[name]
+		if !oid.Equal(params.Cipher.Algorithm) {
 			continue
 		}
-		key, err := derive(params.KDF, passphrase, c.size)
+		key, err := derive(params.KDF, passphrase, kind.key)
 		if err != nil {
 			return nil, err
 		}
-		block, err := c.block(key)
-		if err != nil {
-			return nil, err
-		}
+		block, err := kind.block(key)
 		iv := params.Cipher.Parameters.Bytes
-		if n := block.BlockSize(); len(iv) != n || len(k.Data) == 0 || len(k.Data)%n != 0 {
+		if err != nil || len(iv) != kind.iv || len(k.Data) == 0 || len(k.Data)%kind.iv != 0 {
 			return nil, errKey
 		}
 		cipher.NewCBCDecrypter(block, iv).CryptBlocks(k.Data, k.Data)
-		pad := int(k.Data[len(k.Data)-1])
-		if pad == 0 || pad > block.BlockSize() {
-			return nil, errKey
+		if plain, ok := unpad(k.Data, kind.iv); ok {
+			return plain, nil
 		}
-		return k.Data[:len(k.Data)-pad], nil
 	}
 	return nil, errKey
 }
 
 // sealKey encrypts PKCS #8, as Node does.
 func sealKey(der, passphrase []byte, name string) ([]byte, error) {
-	c, ok := keyCiphers[strings.ToLower(name)]
+	oid, ok := keyCiphers[strings.ToLower(name)]
 	if !ok {
 		return nil, errKey
 	}
+	kind := cipherKinds[strings.ToLower(name)]
 	p := pbkdf2Params{Salt: make([]byte, 16), Iterations: 2048, Digest: pkix.AlgorithmIdentifier{Algorithm: oidSHA256, Parameters: asn1.NullRawValue}}
 	_, _ = rand.Read(p.Salt)
-	key, err := pbkdf2.Key(sha256.New, string(passphrase), p.Salt, p.Iterations, c.size)
+	key, err := pbkdf2.Key(sha256.New, string(passphrase), p.Salt, p.Iterations, kind.key)
 	if err != nil {
 		return nil, err
 	}
-	block, err := c.block(key)
+	block, err := kind.block(key)
 	if err != nil {
 		return nil, err
 	}
-	iv := make([]byte, block.BlockSize())
+	iv := make([]byte, kind.iv)
 	_, _ = rand.Read(iv)
-	pad := block.BlockSize() - len(der)%block.BlockSize()
-	data := append(der, strings.Repeat(string(rune(pad)), pad)...)
+	data := pad(der, kind.iv)
 	cipher.NewCBCEncrypter(block, iv).CryptBlocks(data, data)
 	params, err := asn1.Marshal(p)
 	if err != nil {
@@ -171,7 +157,7 @@ func sealKey(der, passphrase []byte, name string) ([]byte, error) {
 	out := encryptedKey{Data: data}
 	out.Algorithm.OID = oidPBES2
 	out.Algorithm.Params.KDF = pkix.AlgorithmIdentifier{Algorithm: oidPBKDF2, Parameters: asn1.RawValue{FullBytes: params}}
-	out.Algorithm.Params.Cipher = pkix.AlgorithmIdentifier{Algorithm: c.oid, Parameters: asn1.RawValue{FullBytes: ivDER}}
+	out.Algorithm.Params.Cipher = pkix.AlgorithmIdentifier{Algorithm: oid, Parameters: asn1.RawValue{FullBytes: ivDER}}
 	return asn1.Marshal(out)
 }
 
@@ -196,9 +182,7 @@ func (c *State) keyOpen(args []goja.Value) goja.Value {
 	if err == nil {
 		_, err = parseDER(der, label)
 	}
-	if err != nil {
-		panic(c.NewError("Error", "ERR_OSSL_EVP_BAD_DECRYPT", "error:06065064:digital envelope routines:EVP_DecryptFinal_ex:bad decrypt"))
-	}
+	c.Check(err == nil, "Error", "ERR_OSSL_EVP_BAD_DECRYPT", "error:06065064:digital envelope routines:EVP_DecryptFinal_ex:bad decrypt")
 	return c.Buffer(pem.EncodeToMemory(&pem.Block{Type: label, Bytes: der}))
 }
 
@@ -206,12 +190,9 @@ func (c *State) keyOpen(args []goja.Value) goja.Value {
 // passphrase.
 func (c *State) keySeal(args []goja.Value) goja.Value {
 	der, err := x509.MarshalPKCS8PrivateKey(c.key(native.Arg(args, 0)))
-	if err != nil {
-		panic(c.keyError())
-	}
-	if der, err = sealKey(der, c.BytesOf(native.Arg(args, 3)), native.Arg(args, 2).String()); err != nil {
-		panic(c.NewError("Error", "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher"))
-	}
+	c.checkKey(err == nil)
+	der, err = sealKey(der, c.BytesOf(native.Arg(args, 3)), native.Arg(args, 2).String())
+	c.Check(err == nil, "Error", "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher")
 	if native.Arg(args, 1).String() == "der" {
 		return c.Buffer(der)
 	}

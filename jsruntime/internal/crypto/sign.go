@@ -31,9 +31,9 @@ const (
 	saltMax    = -2
 )
 
-// cryptoError returns an error that is clearer than OpenSSL's.
-func (c *State) cryptoError(text string) *goja.Object {
-	return c.NewError("Error", "ERR_CRYPTO_OPERATION_FAILED", text)
+// checkOperation throws an error that is clearer than OpenSSL's unless ok.
+func (c *State) checkOperation(ok bool, text string) {
+	c.Check(ok, "Error", "ERR_CRYPTO_OPERATION_FAILED", text)
 }
 
 // hashed returns the digest of data and its hash function.
@@ -42,7 +42,7 @@ func (c *State) hashed(name string, data []byte) (crypto.Hash, []byte) {
 	if !ok {
 		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(name)))
 	}
-	state := c.digest(name)()
+	state := c.digest("Error", name)()
 	state.Write(data)
 	return h, state.Sum(nil)
 }
@@ -51,13 +51,13 @@ func (c *State) hashed(name string, data []byte) (crypto.Hash, []byte) {
 // signature is a plain pair of numbers.
 func (c *State) keySign(args []goja.Value) goja.Value {
 	data := c.BytesOf(native.Arg(args, 2))
+	var out []byte
+	var err error
 	switch key := c.key(native.Arg(args, 0)).(type) {
 	case ed25519.PrivateKey:
-		return c.Buffer(ed25519.Sign(key, data))
+		out = ed25519.Sign(key, data)
 	case *rsa.PrivateKey:
 		h, sum := c.hashed(native.Arg(args, 1).String(), data)
-		var out []byte
-		var err error
 		switch {
 		case native.Arg(args, 3).ToInteger() != paddingPSS:
 			out, err = rsa.SignPKCS1v15(nil, key, h, sum)
@@ -66,22 +66,18 @@ func (c *State) keySign(args []goja.Value) goja.Value {
 		default:
 			out, err = rsa.SignPSS(rand.Reader, key, h, sum, &rsa.PSSOptions{SaltLength: saltLength(native.Arg(args, 4), h, &key.PublicKey, true)})
 		}
-		if err != nil {
-			panic(c.cryptoError("the key cannot sign with this digest"))
-		}
-		return c.Buffer(out)
+		c.checkOperation(err == nil, "the key cannot sign with this digest")
 	case *ecdsa.PrivateKey:
 		_, sum := c.hashed(native.Arg(args, 1).String(), data)
-		out, err := ecdsa.SignASN1(rand.Reader, key, sum)
+		out, err = ecdsa.SignASN1(rand.Reader, key, sum)
 		if err == nil && native.Arg(args, 5).ToBoolean() {
 			out, err = plainSignature(out, key.Curve)
 		}
-		if err != nil {
-			panic(c.cryptoError("the key cannot sign"))
-		}
-		return c.Buffer(out)
+	default:
+		err = errKey
 	}
-	panic(c.cryptoError("the key cannot sign"))
+	c.checkOperation(err == nil, "the key cannot sign")
+	return c.Buffer(out)
 }
 
 // isZero reports whether a salt must be empty.
@@ -123,56 +119,56 @@ func plainSignature(der []byte, curve elliptic.Curve) ([]byte, error) {
 // whether an ECDSA signature is a plain pair.
 func (c *State) keyVerify(args []goja.Value) goja.Value {
 	data, sig := c.BytesOf(native.Arg(args, 2)), c.BytesOf(native.Arg(args, 3))
-	key := c.key(native.Arg(args, 0))
-	if public, ok := publicOf(key); ok {
-		key = public
-	}
-	switch key := key.(type) {
+	valid := false
+	switch key := c.publicKey(native.Arg(args, 0)).(type) {
 	case ed25519.PublicKey:
-		return c.VM.ToValue(ed25519.Verify(key, data, sig))
+		valid = ed25519.Verify(key, data, sig)
 	case *rsa.PublicKey:
 		h, sum := c.hashed(native.Arg(args, 1).String(), data)
-		if native.Arg(args, 4).ToInteger() == paddingPSS && isZero(native.Arg(args, 5)) {
-			return c.VM.ToValue(verifyPSS(key, h, sum, sig))
-		}
-		if native.Arg(args, 4).ToInteger() == paddingPSS {
+		switch {
+		case native.Arg(args, 4).ToInteger() != paddingPSS:
+			valid = rsa.VerifyPKCS1v15(key, h, sum, sig) == nil
+		case isZero(native.Arg(args, 5)):
+			valid = verifyPSS(key, h, sum, sig)
+		default:
 			options := &rsa.PSSOptions{SaltLength: saltLength(native.Arg(args, 5), h, key, false)}
-			return c.VM.ToValue(rsa.VerifyPSS(key, h, sum, sig, options) == nil)
+			valid = rsa.VerifyPSS(key, h, sum, sig, options) == nil
 		}
-		return c.VM.ToValue(rsa.VerifyPKCS1v15(key, h, sum, sig) == nil)
 	case *ecdsa.PublicKey:
 		_, sum := c.hashed(native.Arg(args, 1).String(), data)
 		if native.Arg(args, 6).ToBoolean() {
 			half := (key.Curve.Params().BitSize + 7) / 8
 			if len(sig) != 2*half {
-				return c.VM.ToValue(false)
+				break
 			}
-			pair := ecSignature{new(big.Int).SetBytes(sig[:half]), new(big.Int).SetBytes(sig[half:])}
-			sig, _ = asn1.Marshal(pair)
+			sig, _ = asn1.Marshal(ecSignature{new(big.Int).SetBytes(sig[:half]), new(big.Int).SetBytes(sig[half:])})
 		}
-		return c.VM.ToValue(ecdsa.VerifyASN1(key, sum, sig))
+		valid = ecdsa.VerifyASN1(key, sum, sig)
+	default:
+		c.checkOperation(false, "the key cannot verify")
 	}
-	panic(c.cryptoError("the key cannot verify"))
+	return c.VM.ToValue(valid)
+}
+
+// publicKey returns a public key, which may be given as the private one.
+func (c *State) publicKey(v goja.Value) any {
+	key := c.key(v)
+	if public, ok := publicOf(key); ok {
+		return public
+	}
+	return key
 }
 
 // rsaPublic returns the public RSA key of a key.
 func (c *State) rsaPublic(v goja.Value) *rsa.PublicKey {
-	key := c.key(v)
-	if public, ok := publicOf(key); ok {
-		key = public
-	}
-	k, ok := key.(*rsa.PublicKey)
-	if !ok {
-		panic(c.cryptoError("operation not supported for this keytype"))
-	}
+	k, ok := c.publicKey(v).(*rsa.PublicKey)
+	c.checkOperation(ok, "operation not supported for this keytype")
 	return k
 }
 
 func (c *State) rsaPrivate(v goja.Value) *rsa.PrivateKey {
 	k, ok := c.key(v).(*rsa.PrivateKey)
-	if !ok {
-		panic(c.cryptoError("operation not supported for this keytype"))
-	}
+	c.checkOperation(ok, "operation not supported for this keytype")
 	return k
 }
 
@@ -190,16 +186,14 @@ func (c *State) keyEncrypt(args []goja.Value) goja.Value {
 		case paddingPKCS1:
 			out, err = rsa.EncryptPKCS1v15(rand.Reader, key, data) //nolint:staticcheck // Node offers it, and the code requested it
 		case paddingOAEP:
-			out, err = rsa.EncryptOAEP(c.digest(native.Arg(args, 3).String())(), rand.Reader, key, data, c.BytesOf(native.Arg(args, 4)))
+			out, err = rsa.EncryptOAEP(c.digest("TypeError", native.Arg(args, 3).String())(), rand.Reader, key, data, c.BytesOf(native.Arg(args, 4)))
 		case paddingNone:
 			out, err = rawRSA(key, data)
 		default:
 			panic(c.NewError("TypeError", "ERR_INVALID_ARG_VALUE", "the padding is not supported"))
 		}
 	}
-	if err != nil {
-		panic(c.NewError("Error", "ERR_OSSL_RSA_DATA_TOO_LARGE_FOR_KEY_SIZE", "error:0409A06E:rsa routines:RSA_padding_add_PKCS1_OAEP_mgf1:data too large for key size"))
-	}
+	c.Check(err == nil, "Error", "ERR_OSSL_RSA_DATA_TOO_LARGE_FOR_KEY_SIZE", "error:0409A06E:rsa routines:RSA_padding_add_PKCS1_OAEP_mgf1:data too large for key size")
 	return c.Buffer(out)
 }
 
@@ -227,14 +221,12 @@ func (c *State) keyDecrypt(args []goja.Value) goja.Value {
 		case paddingPKCS1:
 			out, err = rsa.DecryptPKCS1v15(nil, key, data) //nolint:staticcheck // Node offers it, and the code requested it
 		case paddingOAEP:
-			out, err = rsa.DecryptOAEP(c.digest(native.Arg(args, 3).String())(), nil, key, data, c.BytesOf(native.Arg(args, 4)))
+			out, err = rsa.DecryptOAEP(c.digest("TypeError", native.Arg(args, 3).String())(), nil, key, data, c.BytesOf(native.Arg(args, 4)))
 		default:
 			panic(c.NewError("TypeError", "ERR_INVALID_ARG_VALUE", "the padding is not supported"))
 		}
 	}
-	if err != nil {
-		panic(c.NewError("Error", "ERR_OSSL_RSA_OAEP_DECODING_ERROR", "error:04099079:rsa routines:RSA_padding_check_PKCS1_OAEP_mgf1:oaep decoding error"))
-	}
+	c.Check(err == nil, "Error", "ERR_OSSL_RSA_OAEP_DECODING_ERROR", "error:04099079:rsa routines:RSA_padding_check_PKCS1_OAEP_mgf1:oaep decoding error")
 	return c.Buffer(out)
 }
 
@@ -270,12 +262,8 @@ func (c *State) keyAgree(args []goja.Value) goja.Value {
 	}
 	a, ok := private.(*ecdh.PrivateKey)
 	b, ok2 := public.(*ecdh.PublicKey)
-	if !ok || !ok2 {
-		panic(c.cryptoError("the keys do not match"))
-	}
+	c.checkOperation(ok && ok2, "the keys do not match")
 	secret, err := a.ECDH(b)
-	if err != nil {
-		panic(c.cryptoError("the keys do not match"))
-	}
+	c.checkOperation(err == nil, "the keys do not match")
 	return c.Buffer(secret)
 }

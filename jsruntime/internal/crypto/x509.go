@@ -15,14 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
-// certificateNatives read X.509 certificates.
-var certificateNatives = map[string]Native{
-	"x509.parse":  (*State).certificateParse,
-	"x509.check":  (*State).certificateCheck,
-	"x509.issued": (*State).certificateIssued,
-	"x509.verify": (*State).certificateVerify,
-}
-
 // certificate reads PEM or DER, or throws.
 func (c *State) certificate(v goja.Value) *x509.Certificate {
 	der := c.BytesOf(v)
@@ -30,9 +22,7 @@ func (c *State) certificate(v goja.Value) *x509.Certificate {
 		der = block.Bytes
 	}
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		panic(c.NewError("Error", "ERR_OSSL_PEM_NO_START_LINE", "error:0909006C:PEM routines:get_name:no start line"))
-	}
+	c.checkKey(err == nil)
 	return cert
 }
 
@@ -143,10 +133,6 @@ func (c *State) certificateIssued(args []goja.Value) goja.Value {
 // certificateVerify reports whether a public key signed a certificate.
 func (c *State) certificateVerify(args []goja.Value) goja.Value {
 	cert := c.certificate(native.Arg(args, 0))
-	key, err := anyDER(c.BytesOf(native.Arg(args, 1)))
-	if err != nil {
-		panic(c.keyError())
-	}
-	signer := &x509.Certificate{PublicKey: key, PublicKeyAlgorithm: cert.PublicKeyAlgorithm}
+	signer := &x509.Certificate{PublicKey: c.key(native.Arg(args, 1)), PublicKeyAlgorithm: cert.PublicKeyAlgorithm}
 	return c.VM.ToValue(signer.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil)
 }

@@ -64,21 +64,29 @@ func (c Context) NewError(class, code, text string) *goja.Object {
 		return c.VM.NewTypeError(text)
 	}
 	o, err := c.VM.New(ctor, c.VM.ToValue(text))
-	if err != nil {
-		panic(err)
-	}
+	c.Must(err)
 	if code != "" {
 		c.Set(o, "code", code)
 	}
 	return o
 }
 
-// Set sets a property of an internal object, which cannot fail.
-func (c Context) Set(o *goja.Object, name string, v any) {
-	if err := o.Set(name, v); err != nil {
+// Check throws an error like NewError's unless ok.
+func (c Context) Check(ok bool, class, code, text string) {
+	if !ok {
+		panic(c.NewError(class, code, text))
+	}
+}
+
+// Must panics with an error of the engine, which is then thrown.
+func (c Context) Must(err error) {
+	if err != nil {
 		panic(err)
 	}
 }
+
+// Set sets a property of an internal object, which cannot fail.
+func (c Context) Set(o *goja.Object, name string, v any) { c.Must(o.Set(name, v)) }
 
 // maxMessage limits a message, or a name that is part of one, in bytes.
 const maxMessage = 4 << 10

@@ -56,7 +56,8 @@ func encodeText(v goja.Value, encoding string) []byte {
 	}
 	switch encoding {
 	case "hex":
-		return decodeHex(s.String())
+		out, _ := hex.DecodeString(s.String()) // up to the first invalid byte
+		return out
 	case "base64", "base64url":
 		return native.DecodeBase64(s.String())
 	case "latin1", "binary", "ascii":
@@ -74,20 +75,6 @@ func encodeText(v goja.Value, encoding string) []byte {
 		return out
 	}
 	return []byte(s.String())
-}
-
-// decodeHex reads pairs of digits up to the first invalid byte.
-func decodeHex(s string) []byte {
-	n := 0
-	for n < len(s)&^1 && isHex(s[n]) && isHex(s[n+1]) {
-		n += 2
-	}
-	out, _ := hex.DecodeString(s[:n])
-	return out
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // decodeText returns the string for bytes in one of Node's encodings.
@@ -139,28 +126,9 @@ func decodeUTF8(b []byte) string {
 
 // brokenPrefix returns how many bytes of a broken character belong together.
 func brokenPrefix(b []byte) int {
-	lo, hi, need := byte(0x80), byte(0xbf), 0
-	switch c := b[0]; {
-	case c >= 0xc2 && c <= 0xdf:
-		need = 1
-	case c >= 0xe0 && c <= 0xef:
-		need = 2
-		if c == 0xe0 {
-			lo = 0xa0
-		} else if c == 0xed {
-			hi = 0x9f
-		}
-	case c >= 0xf0 && c <= 0xf4:
-		need = 3
-		if c == 0xf0 {
-			lo = 0x90
-		} else if c == 0xf4 {
-			hi = 0x8f
-		}
-	}
 	n := 1
-	for ; n <= need && n < len(b) && b[n] >= lo && b[n] <= hi; n++ {
-		lo, hi = 0x80, 0xbf
+	for n < len(b) && !utf8.FullRune(b[:n+1]) {
+		n++
 	}
 	return n
 }

@@ -3,12 +3,12 @@ package node
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/dop251/goja"
 
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -73,9 +73,7 @@ func (e *encoder) value(key string, v goja.Value) bool {
 	}
 	if f, ok := goja.AssertFunction(o.Get("toJSON")); ok {
 		res, err := f(o, e.c.VM.ToValue(key))
-		if err != nil {
-			panic(err)
-		}
+		e.c.Must(err)
 		if o, ok = res.(*goja.Object); !ok {
 			return e.primitive(res)
 		}
@@ -131,10 +129,8 @@ func (e *encoder) primitive(v goja.Value) bool {
 
 // nested writes an array or an object.
 func (e *encoder) nested(o *goja.Object) {
-	for _, outer := range e.stack {
-		if outer == o {
-			panic(e.c.VM.NewTypeError("Converting circular structure to JSON"))
-		}
+	if slices.Contains(e.stack, o) {
+		panic(e.c.VM.NewTypeError("Converting circular structure to JSON"))
 	}
 	if len(e.stack) > native.MaxDepth {
 		e.fail = runtimeError(script.Output, "the result is nested too deeply")
@@ -172,7 +168,7 @@ func (e *encoder) object(o *goja.Object) {
 		if !first {
 			e.out = append(e.out, ',')
 		}
-		e.quote(key)
+		e.out = jsonx.AppendString(e.out, key)
 		e.out = append(e.out, ':')
 		if !e.value(key, o.Get(key)) {
 			e.out = e.out[:before]
@@ -193,67 +189,5 @@ func (e *encoder) text(s goja.String) {
 		e.fail = StopError(script.Output)
 		return
 	}
-	plain := s.String()
-	if !strings.ContainsRune(plain, utf8.RuneError) {
-		e.quote(plain)
-		return
-	}
-	e.out = append(e.out, '"')
-	for i := 0; i < s.Length(); i++ {
-		u := rune(s.CharAt(i))
-		low := rune(0)
-		if i+1 < s.Length() {
-			low = rune(s.CharAt(i + 1))
-		}
-		switch {
-		case u < 0xd800 || u > 0xdfff:
-			e.char(u)
-		case u < 0xdc00 && low >= 0xdc00 && low <= 0xdfff:
-			e.char(0x10000 + (u-0xd800)<<10 + (low - 0xdc00))
-			i++
-		default:
-			e.out = append(e.out, `\u`...)
-			e.out = strconv.AppendInt(e.out, int64(u), 16)
-		}
-	}
-	e.out = append(e.out, '"')
-}
-
-func (e *encoder) quote(s string) {
-	e.out = append(e.out, '"')
-	start := 0
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
-			e.out = append(e.out, s[start:i]...)
-			e.char(rune(c))
-			start = i + 1
-		}
-	}
-	e.out = append(e.out, s[start:]...)
-	e.out = append(e.out, '"')
-}
-
-// char writes one character of a string, escaped if JSON requires it.
-func (e *encoder) char(r rune) {
-	const hex = "0123456789abcdef"
-	switch r {
-	case '"', '\\':
-		e.out = append(e.out, '\\', byte(r))
-	case '\n':
-		e.out = append(e.out, `\n`...)
-	case '\r':
-		e.out = append(e.out, `\r`...)
-	case '\t':
-		e.out = append(e.out, `\t`...)
-	case '\b':
-		e.out = append(e.out, `\b`...)
-	case '\f':
-		e.out = append(e.out, `\f`...)
-	default:
-		if r < 0x20 {
-			e.out = append(e.out, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
-			return
-		}
-		e.out = utf8.AppendRune(e.out, r)
-	}
+	e.out = jsonx.AppendString(e.out, surrogateText(s))
 }

@@ -1,11 +1,11 @@
 package node
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/dop251/goja"
 
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
 
@@ -25,8 +25,8 @@ func (c *Execution) addLazy(args []goja.Value) goja.Value {
 	target := native.Arg(args, 0).ToObject(c.VM)
 	load, _ := goja.AssertFunction(native.Arg(args, 2))
 	between := c.VM.NewDynamicObject(&lazyMethods{c, target, lazyNames(native.Arg(args, 1).String()), load})
-	c.must(between.SetPrototype(target.Prototype()))
-	c.must(target.SetPrototype(between))
+	c.Must(between.SetPrototype(target.Prototype()))
+	c.Must(target.SetPrototype(between))
 	return goja.Undefined()
 }
 
@@ -36,10 +36,7 @@ func lazyNames(list string) map[string]bool {
 	if known, ok := lazyLists.Load(list); ok {
 		return known.(map[string]bool)
 	}
-	names := map[string]bool{}
-	for name := range strings.FieldsSeq(list) {
-		names[name] = true
-	}
+	names := compile.Words(list)
 	lazyLists.Store(list, names)
 	return names
 }
@@ -54,7 +51,7 @@ func (l *lazyMethods) Get(name string) goja.Value {
 	load := l.load
 	l.load = nil
 	_, err := load(goja.Undefined())
-	l.c.must(err)
+	l.c.Must(err)
 	return l.target.Get(name)
 }
 

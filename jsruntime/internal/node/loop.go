@@ -1,7 +1,7 @@
 package node
 
 import (
-	"container/heap"
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -17,7 +17,7 @@ import (
 type loop struct {
 	ticks      []goja.Callable
 	immediates []*timer
-	timers     timerHeap
+	timers     []*timer // in the order in which they are due
 	byID       map[int]*timer
 	lastID     int
 	pending    map[int]goja.Callable // host calls without a reply
@@ -28,43 +28,16 @@ type loop struct {
 
 // timer is a callback of setTimeout, setInterval or setImmediate.
 type timer struct {
-	id     int
-	at     time.Time
-	every  time.Duration // 0 for once
-	f      goja.Callable
-	weak   bool // unref: does not keep the loop alive
-	gone   bool
-	atOnce bool // an immediate
-	index  int  // in the heap; -1 outside
+	id    int
+	at    time.Time
+	every time.Duration // 0 for once
+	f     goja.Callable
+	weak  bool // unref: does not keep the loop alive
+	gone  bool
 }
 
-// timerHeap orders timers by time, then by age.
-type timerHeap []*timer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, j int) bool {
-	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].id < h[j].id
-}
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *timerHeap) Push(x any) {
-	t := x.(*timer)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-// Pop implements heap.Interface.
-func (h *timerHeap) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	*h = (*h)[:last]
-	t.index = -1
-	return t
-}
+// compareTimers orders timers by time, then by age.
+func compareTimers(a, b *timer) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) }
 
 var errDeadlock = errors.New("the function waits for a promise that nothing can settle")
 
@@ -205,10 +178,10 @@ func (c *Execution) runDue() (bool, error) {
 		if t == nil || t.at.After(now) {
 			break
 		}
-		heap.Pop(&c.loop.timers)
+		c.loop.timers = c.loop.timers[1:]
 		if t.every > 0 {
 			t.at = now.Add(t.every)
-			heap.Push(&c.loop.timers, t)
+			c.loop.schedule(t)
 		} else {
 			c.loop.forget(t)
 		}
@@ -322,7 +295,7 @@ func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *t
 		l.byID = map[int]*timer{}
 	}
 	l.lastID++
-	t := &timer{id: l.lastID, f: f, atOnce: atOnce, index: -1}
+	t := &timer{id: l.lastID, f: f}
 	l.byID[t.id] = t
 	if atOnce {
 		l.immediates = append(l.immediates, t)
@@ -332,15 +305,21 @@ func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *t
 	if repeat {
 		t.every = delay
 	}
-	heap.Push(&l.timers, t)
+	l.schedule(t)
 	return t
+}
+
+// schedule adds a timer to those that wait for their time.
+func (l *loop) schedule(t *timer) {
+	i, _ := slices.BinarySearchFunc(l.timers, t, compareTimers)
+	l.timers = slices.Insert(l.timers, i, t)
 }
 
 // forget removes a timer.
 func (l *loop) forget(t *timer) {
 	t.gone = true
 	delete(l.byID, t.id)
-	if t.index >= 0 {
-		heap.Remove(&l.timers, t.index)
+	if i, found := slices.BinarySearchFunc(l.timers, t, compareTimers); found {
+		l.timers = slices.Delete(l.timers, i, i+1)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dop251/goja"
 
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/crypto"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
@@ -36,7 +37,7 @@ func allNatives() map[string]nativeFunc {
 	} {
 		maps.Copy(all, part)
 	}
-	for name, f := range crypto.Natives() {
+	for name, f := range crypto.Natives {
 		all[name] = func(c *Execution, args []goja.Value) goja.Value { return f(&c.crypto, args) }
 	}
 	return all
@@ -58,14 +59,14 @@ var coreNatives = map[string]nativeFunc{
 		return c.VM.NewArray(names...)
 	},
 	"json.parse": func(c *Execution, args []goja.Value) goja.Value {
-		v, err := native.BuildJSON(c.VM, surrogateBytes(native.Arg(args, 0)))
+		v, err := native.BuildJSON(c.VM, jsonText(args))
 		if err != nil {
 			return goja.Undefined()
 		}
 		return v
 	},
 	"json.error": func(c *Execution, args []goja.Value) goja.Value {
-		return c.VM.ToValue(native.JSONError(c.VM, surrogateBytes(native.Arg(args, 0))))
+		return c.VM.ToValue(native.JSONError(c.VM, jsonText(args)))
 	},
 	"enumerable":  (*Execution).setEnumerable,
 	"brand":       (*Execution).brandSymbol,
@@ -131,9 +132,7 @@ func (c *Execution) hostCall(args []goja.Value) goja.Value {
 		panic(c.VM.NewTypeError("callback missing"))
 	}
 	body, bad := c.encode(native.Arg(args, 1))
-	if bad != nil {
-		panic(c.NewError("Error", "ERR_INVALID_ARG_VALUE", "the arguments cannot be written as JSON, or are too large"))
-	}
+	c.Check(bad == nil, "Error", "ERR_INVALID_ARG_VALUE", "the arguments cannot be written as JSON, or are too large")
 	// Count only now, because a toJSON among the arguments may also have made
 	// calls.
 	if len(c.loop.pending) >= maxHostPending || c.loop.calls >= maxHostCalls {
@@ -151,9 +150,7 @@ func (c *Execution) hostCall(args []goja.Value) goja.Value {
 
 func (c *Execution) addTick(args []goja.Value) goja.Value {
 	f, ok := goja.AssertFunction(native.Arg(args, 0))
-	if !ok {
-		panic(c.NewError("TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function"))
-	}
+	c.Check(ok, "TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function")
 	c.loop.ticks = append(c.loop.ticks, f)
 	return goja.Undefined()
 }
@@ -162,9 +159,7 @@ func (c *Execution) addTick(args []goja.Value) goja.Value {
 // negative delay makes an immediate.
 func (c *Execution) addTimer(args []goja.Value) goja.Value {
 	f, ok := goja.AssertFunction(native.Arg(args, 0))
-	if !ok {
-		panic(c.NewError("TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function"))
-	}
+	c.Check(ok, "TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function")
 	ms := native.Arg(args, 1).ToFloat()
 	atOnce := ms < 0
 	if math.IsNaN(ms) || ms < 1 || ms > math.MaxInt32 {
@@ -241,31 +236,30 @@ func clipBytes(s string, n int) string {
 	return s[:n]
 }
 
-// surrogateBytes returns a text as UTF-8, with three bytes for each lone
+// jsonText returns the first argument, which must be a string.
+func jsonText(args []goja.Value) []byte {
+	return []byte(surrogateText(native.Arg(args, 0).ToString().(goja.String)))
+}
+
+// surrogateText returns a text as UTF-8, with three bytes for each lone
 // surrogate.
-func surrogateBytes(v goja.Value) []byte {
-	text := v.String()
+func surrogateText(s goja.String) string {
+	text := s.String()
 	if !strings.ContainsRune(text, utf8.RuneError) {
-		return []byte(text)
+		return text
 	}
-	s := v.ToString().(goja.String)
 	out := make([]byte, 0, len(text))
 	for i := 0; i < s.Length(); i++ {
-		u := s.CharAt(i)
-		r := rune(u)
-		if utf16.IsSurrogate(r) && i+1 < s.Length() {
+		r := rune(s.CharAt(i))
+		if i+1 < s.Length() {
 			if pair := utf16.DecodeRune(r, rune(s.CharAt(i+1))); pair != utf8.RuneError {
 				r = pair
 				i++
 			}
 		}
-		if utf16.IsSurrogate(r) {
-			out = append(out, 0xe0|byte(u>>12), 0x80|byte(u>>6&0x3f), 0x80|byte(u&0x3f))
-			continue
-		}
-		out = utf8.AppendRune(out, r)
+		out = jsonx.AppendRune(out, r)
 	}
-	return out
+	return string(out)
 }
 
 // setEnumerable takes an object, whether its properties are enumerable, and
@@ -279,7 +273,7 @@ func (c *Execution) setEnumerable(args []goja.Value) goja.Value {
 	}
 	for _, name := range names {
 		if name != "constructor" {
-			c.must(o.DefineDataProperty(name, nil, goja.FLAG_NOT_SET, goja.FLAG_NOT_SET, flag))
+			c.Must(o.DefineDataProperty(name, nil, goja.FLAG_NOT_SET, goja.FLAG_NOT_SET, flag))
 		}
 	}
 	return goja.Undefined()

@@ -41,9 +41,9 @@ func (c *Execution) newTrampoline() {
 		c.turn()
 		return goja.Undefined()
 	}).(*goja.Object)
-	c.must(c.trampoline.DefineAccessorProperty("name", c.trampoline, nil, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	c.Must(c.trampoline.DefineAccessorProperty("name", c.trampoline, nil, goja.FLAG_FALSE, goja.FLAG_FALSE))
 	made, err := c.VM.RunProgram(callsTurn)
-	c.must(err)
+	c.Must(err)
 	c.enter, _ = goja.AssertFunction(made)
 }
 
@@ -51,10 +51,10 @@ func (c *Execution) newTrampoline() {
 // jobs.
 func (c *Execution) newJump() func() {
 	made, err := c.VM.RunProgram(readsTurn)
-	c.must(err)
+	c.Must(err)
 	wrap, _ := goja.AssertFunction(made)
 	holder, err := wrap(goja.Undefined(), c.trampoline)
-	c.must(err)
+	c.Must(err)
 	return func() { holder.(*goja.Object).Get("turn") }
 }
 

@@ -2,7 +2,6 @@ package node
 
 import (
 	"embed"
-	"strings"
 	"sync"
 
 	"github.com/dop251/goja"
@@ -65,9 +64,7 @@ func (c *Execution) module(name string) goja.Value {
 		c.installRegexps()
 	}
 	wrapper, err := c.VM.RunProgram(p.program)
-	if err != nil {
-		panic(err)
-	}
+	c.Must(err)
 	exports := c.VM.NewObject()
 	module := c.VM.NewObject()
 	c.Set(module, "exports", exports)
@@ -82,40 +79,32 @@ func (c *Execution) module(name string) goja.Value {
 
 // globalModules maps the globals that the prelude adds to the module that
 // exports them under the same name.
-var globalModules = func() map[string]string {
-	out := map[string]string{}
-	for module, names := range map[string]string{
-		"abort":    "AbortController AbortSignal Event CustomEvent EventTarget DOMException",
-		"blob":     "Blob File",
-		"buffer":   "Buffer atob btoa",
-		"console":  "console",
-		"encoding": "TextEncoder TextDecoder",
-		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
-			"AuthorizationError RateLimitError ReactorRuntimeError ServiceUnavailableError CustomHttpResponseError",
-		"fetch":          "fetch Headers Request Response FormData",
-		"atomics":        "SharedArrayBuffer Atomics",
-		"clone":          "structuredClone",
-		"globals":        "queueMicrotask WebAssembly escape unescape",
-		"weak":           "WeakRef FinalizationRegistry",
-		"worker_threads": "MessageChannel MessagePort",
-		"intl":           "Intl",
-		"perf_hooks":     "performance",
-		"process":        "process",
-		"timers":         "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
-		"url":            "URL URLSearchParams",
-		"webcrypto":      "crypto Crypto CryptoKey SubtleCrypto",
-		"webstreams": "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamBYOBRequest " +
-			"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
-			"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +
-			"CountQueuingStrategy TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
-	} {
-		for _, name := range strings.Fields(names) {
-			out[name] = module
-		}
-	}
-	out["RegExp"] = "regexp" // replaces the engine's
-	return out
-}()
+var globalModules = compile.ByWord(map[string]string{
+	"abort":    "AbortController AbortSignal Event CustomEvent EventTarget DOMException",
+	"blob":     "Blob File",
+	"buffer":   "Buffer atob btoa",
+	"console":  "console",
+	"encoding": "TextEncoder TextDecoder",
+	"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
+		"AuthorizationError RateLimitError ReactorRuntimeError ServiceUnavailableError CustomHttpResponseError",
+	"fetch":          "fetch Headers Request Response FormData",
+	"atomics":        "SharedArrayBuffer Atomics",
+	"clone":          "structuredClone",
+	"globals":        "queueMicrotask WebAssembly escape unescape",
+	"weak":           "WeakRef FinalizationRegistry",
+	"worker_threads": "MessageChannel MessagePort",
+	"intl":           "Intl",
+	"perf_hooks":     "performance",
+	"process":        "process",
+	"timers":         "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
+	"url":            "URL URLSearchParams",
+	"webcrypto":      "crypto Crypto CryptoKey SubtleCrypto",
+	"webstreams": "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamBYOBRequest " +
+		"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
+		"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +
+		"CountQueuingStrategy TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
+	"regexp": "RegExp", // replaces the engine's
+})
 
 // wholeModules are globals that are a whole module, not a part of one.
 var wholeModules = map[string]bool{"console": true, "process": true, "Intl": true}
@@ -126,9 +115,7 @@ var wholeModules = map[string]bool{"console": true, "process": true, "Intl": tru
 func (c *Execution) installGlobals() {
 	global := c.VM.GlobalObject()
 	c.Set(global, "global", global)
-	if err := global.SetPrototype(c.VM.NewDynamicObject(lazyGlobals{c})); err != nil {
-		panic(err)
-	}
+	c.Must(global.SetPrototype(c.VM.NewDynamicObject(lazyGlobals{c})))
 	c.applyPatches(c.code.Patches)
 }
 
@@ -154,10 +141,7 @@ func (c *Execution) loadGlobal(name string) goja.Value {
 }
 
 func (c *Execution) settleGlobal(name string, v goja.Value) {
-	err := c.VM.GlobalObject().DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
-	if err != nil {
-		panic(err)
-	}
+	c.Must(c.VM.GlobalObject().DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 // lazyGlobals is the object that the global object inherits from. It has the

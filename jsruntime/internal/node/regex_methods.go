@@ -32,14 +32,14 @@ func (r *regexps) getter(name string) goja.Callable {
 	descriptor := r.c.VM.Get("Object").ToObject(r.c.VM).Get("getOwnPropertyDescriptor")
 	f, _ := goja.AssertFunction(descriptor)
 	d, err := f(goja.Undefined(), r.prototype, r.c.VM.ToValue(name))
-	r.c.must(err)
+	r.c.Must(err)
 	get, _ := goja.AssertFunction(d.ToObject(r.c.VM).Get("get"))
 	return get
 }
 
 func (r *regexps) accessor(name string, get func(this goja.Value) goja.Value) {
 	f := r.c.method("get "+name, 0, func(this goja.Value, _ []goja.Value) goja.Value { return get(this) })
-	r.c.must(r.prototype.DefineAccessorProperty(name, f, nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	r.c.Must(r.prototype.DefineAccessorProperty(name, f, nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 // wrap puts a fast method in front of the engine's, which serves objects that
@@ -51,10 +51,10 @@ func (r *regexps) wrap(symbol *goja.Symbol, name string, length int, fast func(o
 			return fast(o, r.patternOf(o), args)
 		}
 		v, err := general(this, args...)
-		r.c.must(err)
+		r.c.Must(err)
 		return v
 	})
-	r.c.must(r.prototype.DefineDataPropertySymbol(symbol, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	r.c.Must(r.prototype.DefineDataPropertySymbol(symbol, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 // pristine reports whether code has not changed anything that the methods of a
@@ -70,41 +70,34 @@ func (r *regexps) pristine(o *goja.Object) bool {
 // sourceText returns the text of a pattern, in a form that could be written
 // between slashes.
 func (r *regexps) sourceText(this goja.Value) goja.Value {
-	o, ok := this.(*goja.Object)
-	if ok && o.SameAs(r.prototype) {
-		return r.c.VM.ToValue("(?:)")
+	if o, ok := this.(*goja.Object); !ok || !o.SameAs(r.prototype) {
+		if source := r.patternOf(r.receiver(this, "source")).Source; len(source) > 0 {
+			return escapeSource(source)
+		}
 	}
-	return escapeSource(r.patternOf(r.receiver(this, "source")).Source, r.c)
+	return r.c.VM.ToValue("(?:)")
 }
 
 // escapeSource escapes slashes and line terminators.
-func escapeSource(source []uint16, c *Execution) goja.Value {
-	if len(source) == 0 {
-		return c.VM.ToValue("(?:)")
-	}
-	var b goja.StringBuilder
+func escapeSource(source []uint16) goja.Value {
+	var out []uint16
 	inClass, escaped := false, false
-	for i, u := range source {
-		switch {
-		case lineEnds[u] != "":
-			if !escaped {
-				b.WriteRune('\\')
-			}
-			b.WriteString(c.VM.ToValue(lineEnds[u]).(goja.String))
-			escaped = false
-			continue
-		case escaped:
-			escaped = false
-		case u == '\\':
-			escaped = true
-		case u == '[' || u == ']':
-			inClass = u == '['
-		case u == '/' && !inClass:
-			b.WriteRune('\\')
+	for _, u := range source {
+		name, ends := lineEnds[u]
+		if !escaped && (ends || u == '/' && !inClass) {
+			out = append(out, '\\')
 		}
-		b.WriteString(textOfUnits(source[i : i+1]).(goja.String))
+		if ends {
+			out = append(out, utf16.Encode([]rune(name))...)
+		} else {
+			out = append(out, u)
+		}
+		if !escaped && (u == '[' || u == ']') {
+			inClass = u == '['
+		}
+		escaped = !escaped && u == '\\'
 	}
-	return b.String()
+	return goja.StringFromUTF16(out)
 }
 
 // lineEnds are written as escapes in the source of a regular expression.
@@ -142,7 +135,7 @@ func (r *regexps) ownFlag(this goja.Value, name, letter string) goja.Value {
 
 // each calls visit for every match of a global pattern, from the beginning.
 func (r *regexps) each(o *goja.Object, p *compile.Pattern, text goja.String, visit func(spans []int32)) {
-	r.c.must(o.Set("lastIndex", 0))
+	r.c.Must(o.Set("lastIndex", 0))
 	sticky := p.Has("y")
 	for at := 0; at <= text.Length() && !r.c.isStopped(); {
 		spans := r.find(p, text, at, sticky)
@@ -237,7 +230,7 @@ func (r *regexps) replacement(p *compile.Pattern, call goja.Callable, text goja.
 		args = append(args, groups)
 	}
 	v, err := call(goja.Undefined(), args...)
-	r.c.must(err)
+	r.c.Must(err)
 	return r.c.stringOf(v)
 }
 
@@ -387,7 +380,7 @@ var regexpNatives = map[string]nativeFunc{
 	"regexp.source": func(c *Execution, args []goja.Value) goja.Value {
 		r := &c.regexps
 		p := r.patternOf(r.receiver(native.Arg(args, 0), "source"))
-		return c.VM.NewArray(textOfUnits(p.Source), p.Flags)
+		return c.VM.NewArray(goja.StringFromUTF16(p.Source), p.Flags)
 	},
 	"regexp.native": func(c *Execution, _ []goja.Value) goja.Value { return c.regexps.class },
 	"regexp.forget": func(c *Execution, _ []goja.Value) goja.Value {
@@ -397,22 +390,6 @@ var regexpNatives = map[string]nativeFunc{
 	"regexp.last": func(c *Execution, args []goja.Value) goja.Value {
 		return c.regexps.lastPart(native.Arg(args, 0).String())
 	},
-}
-
-// textOfUnits makes a string from code units.
-func textOfUnits(units []uint16) goja.Value {
-	var b goja.StringBuilder
-	for i := 0; i < len(units); i++ {
-		if i+1 < len(units) {
-			if both := utf16.DecodeRune(rune(units[i]), rune(units[i+1])); both != '\ufffd' {
-				b.WriteRune(both)
-				i++
-				continue
-			}
-		}
-		b.WriteRune(rune(units[i]))
-	}
-	return b.String()
 }
 
 // lastPart returns a part of the last match, for RegExp.$1 and similar

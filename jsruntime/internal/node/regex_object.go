@@ -22,7 +22,7 @@ type regexps struct {
 	source    goja.Callable               // the engine's own getter
 	flags     map[string]goja.Callable    // the engine's own getters
 	known     map[string]*compile.Pattern // by mark, or by text and flags
-	made      []*compile.Pattern          // at run time, by the number in their mark
+	made      map[string]*compile.Pattern // at run time, by mark
 
 	object *goja.Object // most recently used, with its pattern
 	found  *compile.Pattern
@@ -53,8 +53,8 @@ func (c *Execution) installRegexps() {
 	r.c = c
 	r.class = c.VM.Get("RegExp").ToObject(c.VM)
 	r.prototype = r.class.Get("prototype").ToObject(c.VM)
-	c.must(c.VM.GlobalObject().Delete("RegExp")) // it is one of the lazy globals
-	r.known = map[string]*compile.Pattern{}
+	c.Must(c.VM.GlobalObject().Delete("RegExp")) // it is one of the lazy globals
+	r.known, r.made = map[string]*compile.Pattern{}, map[string]*compile.Pattern{}
 	r.exec = c.method("exec", 1, r.execute)
 	r.define("exec", r.exec)
 	r.define("test", c.method("test", 1, r.test))
@@ -67,22 +67,15 @@ func (r *regexps) lazyConstructor() {
 	get := r.c.VM.ToValue(func(goja.FunctionCall) goja.Value { return r.c.loadGlobal("RegExp") })
 	set := r.c.VM.ToValue(func(fc goja.FunctionCall) goja.Value {
 		if o, ok := fc.This.(*goja.Object); ok {
-			r.c.must(o.DefineDataProperty("constructor", fc.Argument(0), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+			r.c.Must(o.DefineDataProperty("constructor", fc.Argument(0), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 		}
 		return goja.Undefined()
 	})
-	r.c.must(r.prototype.DefineAccessorProperty("constructor", get, set, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	r.c.Must(r.prototype.DefineAccessorProperty("constructor", get, set, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 func (r *regexps) define(name string, v goja.Value) {
-	r.c.must(r.prototype.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-}
-
-// must panics with an error of the engine, which is then thrown.
-func (c *Execution) must(err error) {
-	if err != nil {
-		panic(err)
-	}
+	r.c.Must(r.prototype.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 // method makes a Go function a method with a name and a length.
@@ -91,8 +84,8 @@ func (c *Execution) method(name string, length int, f func(this goja.Value, args
 		defer c.recoverNative()
 		return f(fc.This, fc.Arguments)
 	}).ToObject(c.VM)
-	c.must(o.DefineDataProperty("name", c.VM.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-	c.must(o.DefineDataProperty("length", c.VM.ToValue(length), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	c.Must(o.DefineDataProperty("name", c.VM.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	c.Must(o.DefineDataProperty("length", c.VM.ToValue(length), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	return o
 }
 
@@ -121,42 +114,25 @@ func (r *regexps) patternOf(o *goja.Object) *compile.Pattern {
 		return r.found
 	}
 	v, err := r.source(o)
-	r.c.must(err)
+	r.c.Must(err)
 	mark := v.String()
 	p := r.known[mark]
 	if p == nil {
-		p = compile.PatternOf(mark)
-		if p == nil {
-			p = r.madeOf(mark)
+		if p = compile.PatternOf(mark); p == nil {
+			p = r.made[mark]
 		}
-		if p == nil {
+		switch {
+		case p == nil:
 			p = r.foreign(o, v.(goja.String))
-		} else {
+		case p.Program == nil: // it was dropped
+			p = r.compiled(p.Source, p.Flags)
+			r.made[mark] = p
+			fallthrough
+		default:
 			r.known[mark] = p
 		}
 	}
 	r.object, r.found = o, p
-	return p
-}
-
-// madeOf returns the pattern of a mark that was made at run time, or nil.
-func (r *regexps) madeOf(mark string) *compile.Pattern {
-	if len(mark) < len(compile.RegexpMark)+2 || mark[:len(compile.RegexpMark)+1] != compile.RegexpMark+"-" {
-		return nil
-	}
-	n, err := strconv.Atoi(mark[len(compile.RegexpMark)+1:])
-	if err != nil || n < 0 || n >= len(r.made) {
-		return nil
-	}
-	p := r.made[n]
-	if p.Program == nil { // it was dropped
-		again, err := compile.NewPattern(p.Source, p.Flags)
-		if err != nil {
-			panic(r.c.NewError("SyntaxError", "", err.Error()))
-		}
-		p.Program = again.Program
-		r.known[compile.RegexpMark+"-"+strconv.Itoa(n)] = p
-	}
 	return p
 }
 
@@ -166,19 +142,24 @@ func (r *regexps) foreign(o *goja.Object, source goja.String) *compile.Pattern {
 	flags := ""
 	for _, letter := range "gimsuy" {
 		v, err := r.flags[string(letter)](o)
-		r.c.must(err)
+		r.c.Must(err)
 		if v.ToBoolean() {
 			flags += string(letter)
 		}
 	}
-	key := flags + "/" + source.String()
-	if p := r.known[key]; p != nil {
+	if source.Length() == 4 && source.String() == "(?:)" {
+		return r.compiled(nil, flags)
+	}
+	return r.compiled(unitsOf(source), flags)
+}
+
+// compiled returns the pattern of a text with flags.
+func (r *regexps) compiled(source []uint16, flags string) *compile.Pattern {
+	key := flags + "/" + string(unitBytes(source))
+	if p := r.known[key]; p != nil && p.Program != nil {
 		return p
 	}
-	if source.Length() == 4 && source.String() == "(?:)" {
-		source = r.c.VM.ToValue("").(goja.String)
-	}
-	p, err := compile.NewPattern(unitsOf(source), flags)
+	p, err := compile.NewPattern(source, flags)
 	if err != nil {
 		panic(r.c.NewError("SyntaxError", "", err.Error()))
 	}
@@ -192,8 +173,8 @@ func (r *regexps) foreign(o *goja.Object, source goja.String) *compile.Pattern {
 func (r *regexps) remember(key string, p *compile.Pattern) {
 	if len(r.known) >= maxKnown {
 		clear(r.known)
-		for _, p := range r.made {
-			p.Program = nil
+		for mark, p := range r.made { // p may be in use
+			r.made[mark] = &compile.Pattern{Source: p.Source, Flags: p.Flags, Mark: mark}
 		}
 		r.object, r.found = nil, nil
 	}
@@ -207,28 +188,12 @@ func (r *regexps) make(args []goja.Value) goja.Value {
 	if !regex.ValidFlags(flags) {
 		panic(r.c.NewError("SyntaxError", "", "Invalid flags supplied to RegExp constructor '"+native.Clip(flags)+"'"))
 	}
-	units := unitsOf(source)
-	key := flags + "/" + string(unitBytes(units))
-	if p := r.known[key]; p != nil && p.Program != nil {
-		return r.c.VM.ToValue(compile.RegexpMark + "-" + strconv.Itoa(r.numberOf(p)))
+	p := r.compiled(unitsOf(source), flags)
+	if p.Mark == "" {
+		p.Mark = compile.RegexpMark + "-" + strconv.Itoa(len(r.made))
+		r.made[p.Mark] = p
 	}
-	p, err := compile.NewPattern(units, flags)
-	if err != nil {
-		panic(r.c.NewError("SyntaxError", "", err.Error()))
-	}
-	r.remember(key, p)
-	r.made = append(r.made, p)
-	return r.c.VM.ToValue(compile.RegexpMark + "-" + strconv.Itoa(len(r.made)-1))
-}
-
-func (r *regexps) numberOf(p *compile.Pattern) int {
-	for i := len(r.made) - 1; i >= 0; i-- {
-		if r.made[i] == p {
-			return i
-		}
-	}
-	r.made = append(r.made, p)
-	return len(r.made) - 1
+	return r.c.VM.ToValue(p.Mark)
 }
 
 func unitBytes(units []uint16) []byte {
@@ -322,7 +287,7 @@ func (r *regexps) matchAt(o *goja.Object, text goja.String) (*compile.Pattern, [
 		if spans != nil {
 			end = spans[1]
 		}
-		r.c.must(o.Set("lastIndex", end))
+		r.c.Must(o.Set("lastIndex", end))
 	}
 	return p, spans
 }
@@ -374,7 +339,7 @@ func (r *regexps) callExec(o *goja.Object, exec goja.Value, text goja.String) go
 		return r.execute(o, []goja.Value{text})
 	}
 	v, err := f(o, text)
-	r.c.must(err)
+	r.c.Must(err)
 	if _, isObject := v.(*goja.Object); !isObject && !goja.IsNull(v) {
 		panic(r.c.NewError("TypeError", "", "object null is not a function"))
 	}
@@ -406,7 +371,7 @@ func (r *regexps) result(p *compile.Pattern, text goja.String, spans []int32) go
 }
 
 func (r *regexps) put(o *goja.Object, name string, v goja.Value) {
-	r.c.must(o.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
+	r.c.Must(o.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
 
 // groups makes the object of the named groups, or undefined.

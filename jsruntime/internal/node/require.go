@@ -26,9 +26,7 @@ func (c *Execution) require(args []goja.Value) goja.Value {
 // some names.
 func (c *Execution) requireFrom(from string, known map[string]string, args []goja.Value) goja.Value {
 	text, ok := native.Arg(args, 0).(goja.String)
-	if !ok {
-		panic(c.NewError("TypeError", "ERR_INVALID_ARG_TYPE", `The "id" argument must be of type string`))
-	}
+	c.Check(ok, "TypeError", "ERR_INVALID_ARG_TYPE", `The "id" argument must be of type string`)
 	name := text.String()
 	if unit := known[name]; unit != "" {
 		return c.instance(unit)
@@ -93,9 +91,7 @@ func (c *Execution) instance(name string) goja.Value {
 	}
 	c.applyPatches(u.Patches)
 	wrapper, err := c.VM.RunProgram(u.Program)
-	if err != nil {
-		panic(err)
-	}
+	c.Must(err)
 	exports, module := c.VM.NewObject(), c.VM.NewObject()
 	c.Set(module, "exports", exports)
 	c.Set(module, "id", "/app/"+name)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -65,10 +66,11 @@ func (c *Execution) decodeUTF16(b []byte, big, more, fatal bool) goja.Value {
 		units, used = units[:n-1], used-2
 	}
 	odd := !more && len(b)%2 == 1
-	if fatal && (odd || loneSurrogate(units)) {
+	runes := utf16.Decode(units)
+	if fatal && (odd || !slices.Equal(utf16.Encode(runes), units)) {
 		return goja.Undefined()
 	}
-	text := string(utf16.Decode(units))
+	text := string(runes)
 	if odd && (len(units) == 0 || units[len(units)-1]&0xfc00 != 0xd800) { // half a pair and half a unit count as one error
 		text += "\ufffd"
 	}
@@ -76,21 +78,6 @@ func (c *Execution) decodeUTF16(b []byte, big, more, fatal bool) goja.Value {
 		used = len(b)
 	}
 	return c.VM.NewArray(text, used)
-}
-
-func loneSurrogate(units []uint16) bool {
-	for i := 0; i < len(units); i++ {
-		switch units[i] & 0xfc00 {
-		case 0xd800:
-			if i+1 == len(units) || units[i+1]&0xfc00 != 0xdc00 {
-				return true
-			}
-			i++
-		case 0xdc00:
-			return true
-		}
-	}
-	return false
 }
 
 // decodeLegacy decodes encodings other than Unicode.
@@ -113,15 +100,12 @@ func (c *Execution) decodeLegacy(b []byte, label string, more, fatal bool, state
 		}
 		return c.VM.NewArray(text, used, next)
 	}
-	m, ok := multibytes[label]
-	if !ok {
-		return goja.Undefined()
+	if m, ok := multibytes[label]; ok {
+		if text, used, ok := m.decode(b, more, fatal); ok {
+			return c.VM.NewArray(text, used)
+		}
 	}
-	text, used, ok := m.decode(b, more, fatal)
-	if !ok {
-		return goja.Undefined()
-	}
-	return c.VM.NewArray(text, used)
+	return goja.Undefined()
 }
 
 // singleByte returns the table of a single-byte encoding, or nil.

@@ -36,32 +36,20 @@ func (c *Execution) urlParse(args []goja.Value) goja.Value {
 	return c.urlParts(u)
 }
 
+var urlSetters = map[string]func(u *url.Url, value string){
+	"protocol": (*url.Url).SetProtocol, "username": (*url.Url).SetUsername, "password": (*url.Url).SetPassword,
+	"host": (*url.Url).SetHost, "hostname": (*url.Url).SetHostname, "port": (*url.Url).SetPort,
+	"pathname": (*url.Url).SetPathname, "search": (*url.Url).SetSearch, "hash": (*url.Url).SetHash,
+}
+
 // urlSet takes a URL, the name of a part and its new value.
 func (c *Execution) urlSet(args []goja.Value) goja.Value {
 	u, err := url.Parse(native.Arg(args, 0).String())
 	if err != nil {
 		return goja.Undefined()
 	}
-	value := native.Arg(args, 2).String()
-	switch native.Arg(args, 1).String() {
-	case "protocol":
-		u.SetProtocol(value)
-	case "username":
-		u.SetUsername(value)
-	case "password":
-		u.SetPassword(value)
-	case "host":
-		u.SetHost(value)
-	case "hostname":
-		u.SetHostname(value)
-	case "port":
-		u.SetPort(value)
-	case "pathname":
-		u.SetPathname(value)
-	case "search":
-		u.SetSearch(value)
-	case "hash":
-		u.SetHash(value)
+	if set := urlSetters[native.Arg(args, 1).String()]; set != nil {
+		set(u, native.Arg(args, 2).String())
 	}
 	return c.urlParts(u)
 }

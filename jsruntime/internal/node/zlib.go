@@ -69,9 +69,7 @@ func (c *Execution) zlibNew(args []goja.Value) goja.Value {
 // in total, and how many of these it left.
 func (c *Execution) zlibWrite(args []goja.Value) goja.Value {
 	s, ok := c.zlibs[int(native.Arg(args, 0).ToInteger())]
-	if !ok {
-		panic(c.NewError("Error", "ERR_INTERNAL", "zlib binding closed"))
-	}
+	c.Check(ok, "Error", "ERR_INTERNAL", "zlib binding closed")
 	out, err := s.write(c.BytesOf(native.Arg(args, 1)), int(native.Arg(args, 2).ToInteger()))
 	if err != nil {
 		panic(c.zlibError(err))

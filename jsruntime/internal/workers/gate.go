@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
@@ -40,24 +39,8 @@ type visitor struct {
 // lineage identifies the run that a context comes from. It is in the context of
 // Host.Call.
 type lineage struct {
-	depth  int // 0 outside of runs
-	family *family
-}
-
-// family holds the state that all runs below one outermost run share.
-type family struct {
-	mu     sync.Mutex
-	levels [maxNested]chan struct{} // by depth of the caller
-}
-
-// level returns the places of one depth.
-func (f *family) level(depth int) chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.levels[depth] == nil {
-		f.levels[depth] = make(chan struct{}, nestedWidth)
-	}
-	return f.levels[depth]
+	depth  int                // 0 outside of runs
+	family *share.Places[int] // by depth of the caller, of all runs below one outermost run
 }
 
 type lineageKey struct{}
@@ -66,14 +49,21 @@ type lineageKey struct{}
 // and a function that releases the place.
 func (g *gates) enter(ctx context.Context, p *script.Program) (context.Context, func(), error) {
 	origin, nested := ctx.Value(lineageKey{}).(lineage)
-	if !nested {
-		origin.family = &family{}
+	depth := origin.depth
+	switch {
+	case !nested:
+		origin.family = share.New[int](share.Limits{Each: nestedWidth})
+	case depth == maxNested:
+		return nil, nil, node.StopError(script.Depth)
+	case origin.family.Take(ctx, depth) != nil: // too many siblings run
+		return nil, nil, script.ErrBusy
 	}
-	leaveFamily, err := origin.enter(ctx)
-	if err != nil {
-		return nil, nil, err
+	leaveFamily := func() {
+		if nested {
+			origin.family.Give(depth)
+		}
 	}
-	gate, v := g[origin.depth], visitor{p.Tenant, p.Stranger}
+	gate, v := g[depth], visitor{p.Tenant, p.Stranger}
 	if err := gate.take(ctx, v); err != nil {
 		leaveFamily()
 		return nil, nil, err
@@ -83,23 +73,6 @@ func (g *gates) enter(ctx context.Context, p *script.Program) (context.Context, 
 		gate.leave(v)
 		leaveFamily()
 	}, nil
-}
-
-// enter waits for siblings if there are too many to run concurrently.
-func (l lineage) enter(ctx context.Context) (leave func(), err error) {
-	switch l.depth {
-	case 0:
-		return func() {}, nil
-	case maxNested:
-		return nil, node.StopError(script.Depth)
-	}
-	level := l.family.level(l.depth)
-	select {
-	case level <- struct{}{}:
-		return func() { <-level }, nil
-	case <-ctx.Done():
-		return nil, script.ErrBusy
-	}
 }
 
 // take takes a place, or waits for one in the queue.

@@ -211,13 +211,19 @@ func (r *running) tell(f frame) {
 	for _, text := range answer {
 		parts = append(parts, []byte(text))
 	}
+	r.reply(frame{kindTell, f.id, parts}, kindTell, "the package is too large")
+}
+
+// reply sends a message, or a short one if it is too large, unless the run is over
+// by now.
+func (r *running) reply(f frame, kind byte, tooLarge string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
 		return
 	}
-	if err := r.w.link.send(kindTell, f.id, parts...); errors.Is(err, errFrame) {
-		_ = r.w.link.send(kindTell, f.id, []byte("the package is too large"))
+	if err := r.w.link.send(f.kind, f.id, f.parts...); errors.Is(err, errFrame) {
+		_ = r.w.link.send(kind, f.id, []byte(tooLarge))
 	}
 }
 
@@ -251,14 +257,7 @@ func (r *running) serve(id int, op string, args json.RawMessage) {
 		kind = kindRefuse
 		body, _ = json.Marshal(answer.Err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over {
-		return
-	}
-	if err := r.w.link.send(kind, uint32(id), body); errors.Is(err, errFrame) {
-		_ = r.w.link.send(kindRefuse, uint32(id), []byte(`{"Status":413,"Message":"the response is too large"}`))
-	}
+	r.reply(frame{kind, uint32(id), [][]byte{body}}, kindRefuse, `{"Status":413,"Message":"the response is too large"}`)
 }
 
 func (r *running) end() {
