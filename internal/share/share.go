@@ -58,9 +58,7 @@ type wait struct {
 }
 
 // New returns places that are all free.
-func New[K comparable](l Limits) *Places[K] {
-	return &Places[K]{limits: l, holders: map[K]*holder[K]{}}
-}
+func New[K comparable](l Limits) *Places[K] { return &Places[K]{limits: l} }
 
 // Try takes a place if one is free, and reports whether it did.
 func (p *Places[K]) Try(key K) bool {
@@ -165,6 +163,9 @@ func (p *Places[K]) free() bool { return p.limits.Total == 0 || p.taken < p.limi
 func (p *Places[K]) holder(key K) *holder[K] {
 	h := p.holders[key]
 	if h == nil {
+		if p.holders == nil {
+			p.holders = map[K]*holder[K]{}
+		}
 		h = &holder[K]{key: key}
 		p.holders[key] = h
 	}

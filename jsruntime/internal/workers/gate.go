@@ -48,31 +48,32 @@ type lineageKey struct{}
 // enter waits for a place. It returns a context for the host calls of the run
 // and a function that releases the place.
 func (g *gates) enter(ctx context.Context, p *script.Program) (context.Context, func(), error) {
-	origin, nested := ctx.Value(lineageKey{}).(lineage)
-	depth := origin.depth
+	caller, nested := ctx.Value(lineageKey{}).(lineage)
 	switch {
 	case !nested:
-		origin.family = share.New[int](share.Limits{Each: nestedWidth})
-	case depth == maxNested:
+		caller.family = share.New[int](share.Limits{Each: nestedWidth})
+	case caller.depth == maxNested:
 		return nil, nil, node.StopError(script.Depth)
-	case origin.family.Take(ctx, depth) != nil: // too many siblings run
+	case caller.family.Take(ctx, caller.depth) != nil: // too many siblings run
 		return nil, nil, script.ErrBusy
 	}
-	leaveFamily := func() {
-		if nested {
-			origin.family.Give(depth)
-		}
-	}
-	gate, v := g[depth], visitor{p.Tenant, p.Stranger}
+	own := lineage{caller.depth + 1, caller.family}
+	gate, v := g[caller.depth], visitor{p.Tenant, p.Stranger}
 	if err := gate.take(ctx, v); err != nil {
-		leaveFamily()
+		own.leave()
 		return nil, nil, err
 	}
-	origin.depth++
-	return context.WithValue(ctx, lineageKey{}, origin), func() {
+	return context.WithValue(ctx, lineageKey{}, own), func() {
 		gate.leave(v)
-		leaveFamily()
+		own.leave()
 	}, nil
+}
+
+// leave lets the next sibling run.
+func (l lineage) leave() {
+	if l.depth > 1 {
+		l.family.Give(l.depth - 1)
+	}
 }
 
 // take takes a place, or waits for one in the queue.
