@@ -110,6 +110,12 @@ func (ev *evaluator) caught(to **Error) {
 var evaluators = sync.Pool{New: func() any { return new(evaluator) }}
 
 func newEvaluator(env Env) *evaluator {
+	if env.Now == nil {
+		env.Now = time.Now
+	}
+	if env.Rand == nil {
+		env.Rand = rand.Reader
+	}
 	ev := evaluators.Get().(*evaluator)
 	ev.env = env
 	return ev
@@ -181,20 +187,6 @@ func (ev *evaluator) fits(size, inputSize int) {
 		panic(faultf("would produce more than %d bytes of text", maxText))
 	}
 	ev.spendText(size)
-}
-
-func (ev *evaluator) now() time.Time {
-	if ev.env.Now != nil {
-		return ev.env.Now()
-	}
-	return time.Now()
-}
-
-func (ev *evaluator) random() io.Reader {
-	if ev.env.Rand != nil {
-		return ev.env.Rand
-	}
-	return rand.Reader
 }
 
 // tryTemplate evaluates a template, and returns its failure.

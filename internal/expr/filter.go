@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
@@ -51,12 +52,7 @@ type arg struct {
 }
 
 func (f *filter) param(name string) int {
-	for i := range f.params {
-		if f.params[i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(f.params, func(p param) bool { return p.name == name })
 }
 
 // usage lists the names of the filter's arguments for messages.
@@ -139,7 +135,7 @@ func (p *param) convert(v jsonx.Value) (arg, *Error) {
 		return p.convertPath(v)
 	}
 	if !ok {
-		return arg{}, faultf("the argument %s must be %s", p.name, p.kind.allowed())
+		return arg{}, faultf("the argument %s must be %s", p.name, allowed[p.kind])
 	}
 	return a, nil
 }
@@ -155,21 +151,14 @@ func (p *param) convertPath(v jsonx.Value) (arg, *Error) {
 	return arg{given: true, value: v, path: compiled}, nil
 }
 
-func (k paramKind) allowed() string {
-	switch k {
-	case textParam:
-		return "text, a number or a boolean"
-	case charParam:
-		return "exactly one character"
-	case countParam:
-		return "an integer from 0 to 1048576"
-	case offsetParam:
-		return "an integer from -1048576 to 1048576"
-	case flagParam:
-		return "true or false"
-	default:
-		return "a number of at most 1,000 digits"
-	}
+// allowed are the values of each kind, for messages.
+var allowed = [...]string{
+	textParam:   "text, a number or a boolean",
+	charParam:   "exactly one character",
+	countParam:  "an integer from 0 to 1048576",
+	offsetParam: "an integer from -1048576 to 1048576",
+	flagParam:   "true or false",
+	numberParam: "a number of at most 1,000 digits",
 }
 
 // scalarText returns the text of a string, number or boolean.

@@ -89,7 +89,7 @@ const (
 // that equals the input is discarded, because an alias is used where the value
 // must not appear.
 func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) string {
-	d := dice{source: ev.random()}
+	d := dice{source: ev.env.Rand}
 	for range aliasTries {
 		ev.spend(aliasCost)
 		alphabet := alphabets()

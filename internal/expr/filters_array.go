@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -137,29 +138,9 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 
 const sortCost = 2 // per element, in addition to the comparisons
 
-type sortItem struct{ key, elem jsonx.Value }
-
-// sort sorts items by their keys, stably, with a spare slice of the same
-// length. Unlike the functions of package slices, it stops when the budget
-// ends.
-func (ev *evaluator) sort(items, spare []sortItem) {
-	if len(items) < 2 {
-		return
-	}
-	left, right := items[:len(items)/2], items[len(items)/2:]
-	for _, half := range [][]sortItem{left, right} {
-		ev.sort(half, spare)
-	}
-	merged := spare[:0]
-	for len(left) > 0 && len(right) > 0 {
-		if ev.compareKeys(left[0].key, right[0].key) <= 0 {
-			merged, left = append(merged, left[0]), left[1:]
-		} else {
-			merged, right = append(merged, right[0]), right[1:]
-		}
-	}
-	copy(items[len(merged):], left) // the rest of the right half is already in place
-	copy(items, merged)
+type sortItem struct {
+	key, elem jsonx.Value
+	at        int
 }
 
 // sortArray sorts numbers by value or strings by code point, with null at the
@@ -170,7 +151,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 	kind := jsonx.Null
 	for i, e := range in {
 		key := property(ev, e, args[0])
-		items[i] = sortItem{key: key, elem: e}
+		items[i] = sortItem{key, e, i}
 		if key.IsNull() {
 			continue
 		}
@@ -179,7 +160,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) jsonx.Value {
 		}
 		kind = key.Kind()
 	}
-	ev.sort(items, make([]sortItem, len(items)))
+	slices.SortFunc(items, func(a, b sortItem) int { return cmp.Or(ev.compareKeys(a.key, b.key), cmp.Compare(a.at, b.at)) })
 	out := make([]jsonx.Value, len(items))
 	for i := range items {
 		out[i] = items[i].elem

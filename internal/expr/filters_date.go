@@ -57,7 +57,7 @@ func date(ev *evaluator, in string, args []arg) string {
 
 func readDate(ev *evaluator, s string) (time.Time, bool) {
 	if s == "now" || s == "today" {
-		return ev.now().UTC(), true
+		return ev.env.Now().UTC(), true
 	}
 	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return time.Unix(seconds, 0).UTC(), seconds >= -maxUnix && seconds <= maxUnix
