@@ -25,7 +25,6 @@ package jsruntime
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/workers"
@@ -40,21 +39,25 @@ var (
 	ErrModules = modules.ErrModules
 )
 
-// Workers runs tenant code in worker processes. It implements script.Runtime.
+// Workers runs tenant code in worker processes. It implements script.Runtime. Its
+// method Close ends all workers, and runs in progress fail.
 type Workers struct {
+	runtime
 	pool *workers.Pool
 }
 
-var (
-	_ script.Runtime  = (*Workers)(nil)
-	_ script.Reporter = (*Workers)(nil)
-	_ script.Runtime  = (*InProcess)(nil)
-)
+// runtime keeps the runtime in a struct from being changed.
+type runtime = script.Runtime
+
+var _ script.Reporter = (*Workers)(nil)
 
 // New returns a runtime that isolates code in worker processes, and starts the
 // first of them in the background. [Workers.Ready] and every call report an
 // error if that fails. Code never runs in the embedding process instead.
-func New(opts *Options) *Workers { return &Workers{workers.New((*workers.Options)(opts))} }
+func New(opts *Options) *Workers {
+	pool := workers.New((*workers.Options)(opts))
+	return &Workers{pool, pool}
+}
 
 // Ready starts a worker if none is idle. It returns an error if no worker can
 // be started, or if the folder of [Options.Modules] cannot be read. Call it
@@ -67,25 +70,12 @@ func (w *Workers) Ready(ctx context.Context) error { return w.pool.Ready(ctx) }
 // check. Seccomp starts a worker if none is idle.
 func (w *Workers) Seccomp(ctx context.Context) error { return w.pool.Seccomp(ctx) }
 
-// Check loads the code without calling its function.
-func (w *Workers) Check(ctx context.Context, p script.Program) error { return w.pool.Check(ctx, p) }
-
-// Run calls the function that the code exports, in a worker.
-func (w *Workers) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
-	return w.pool.Run(ctx, p, input, host)
-}
-
 // Stats counts the workers and the runs that wait for one.
 func (w *Workers) Stats() script.Stats { return w.pool.Stats() }
 
-// Close ends all workers. Runs in progress fail.
-func (w *Workers) Close() error { return w.pool.Close() }
-
 // InProcess runs tenant code in the embedding process. It implements
-// script.Runtime.
-type InProcess struct {
-	runs *workers.InProcess
-}
+// script.Runtime. Its method Close rejects new runs.
+type InProcess struct{ runtime }
 
 // NewInProcess returns a runtime without worker processes. It stops JavaScript
 // code at its deadline, but cannot interrupt built-in functions, and does not
@@ -96,14 +86,3 @@ type InProcess struct {
 func NewInProcess(opts *Options) *InProcess {
 	return &InProcess{workers.NewInProcess((*workers.Options)(opts))}
 }
-
-// Check loads the code without calling its function.
-func (r *InProcess) Check(ctx context.Context, p script.Program) error { return r.runs.Check(ctx, p) }
-
-// Run calls the function that the code exports.
-func (r *InProcess) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
-	return r.runs.Run(ctx, p, input, host)
-}
-
-// Close rejects new runs.
-func (r *InProcess) Close() error { return r.runs.Close() }

@@ -113,17 +113,14 @@ func (r *Reader) kind(name string, k jsonx.Kind) (jsonx.Value, bool) {
 	}
 	if v.Kind() != k {
 		r.Problem(name, "must be of type %s", k)
-		return v, false
+		return jsonx.Value{}, false
 	}
 	return v, true
 }
 
 // Text returns a string, or "" if it is absent.
 func (r *Reader) Text(name string) string {
-	v, ok := r.kind(name, jsonx.String)
-	if !ok {
-		return ""
-	}
+	v, _ := r.kind(name, jsonx.String)
 	return v.Text()
 }
 
@@ -133,9 +130,6 @@ func (r *Reader) OptionalText(name string) string {
 	v, ok := r.kind(name, jsonx.String)
 	if ok && v.Text() == "" {
 		r.Problem(name, "must not be empty")
-	}
-	if !ok {
-		return ""
 	}
 	return v.Text()
 }
@@ -263,10 +257,7 @@ func (r *Reader) Object(name string, read func(*Reader)) bool {
 
 // Each reads an array of objects.
 func (r *Reader) Each(name string, read func(*Reader)) {
-	v, ok := r.kind(name, jsonx.Array)
-	if !ok {
-		return
-	}
+	v, _ := r.kind(name, jsonx.Array)
 	for i, e := range v.Elems() {
 		Read(e, jsonx.JoinIndex(r.At(name), i), r.problems, read)
 	}

@@ -19,18 +19,14 @@ func (e *Error) Problem() (path, message string) { return e.Path, e.Msg }
 
 // Error returns path, rule and offset in one line.
 func (e *Error) Error() string {
-	var b strings.Builder
+	text := e.Msg
 	if e.Path != "" {
-		b.WriteString(e.Path)
-		b.WriteString(": ")
+		text = e.Path + ": " + text
 	}
-	b.WriteString(e.Msg)
 	if e.Offset > 0 {
-		b.WriteString(" (at byte ")
-		b.WriteString(strconv.Itoa(e.Offset))
-		b.WriteByte(')')
+		text += " (at byte " + strconv.Itoa(e.Offset) + ")"
 	}
-	return b.String()
+	return text
 }
 
 const (

@@ -1,8 +1,10 @@
 package jsonx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -19,23 +21,13 @@ const (
 	defaultNodes = 4_000_000
 )
 
-func (l Limits) orDefault() Limits {
-	if l.Depth <= 0 {
-		l.Depth = defaultDepth
-	}
-	if l.Nodes <= 0 {
-		l.Nodes = defaultNodes
-	}
-	return l
-}
-
 // Parse reads exactly one JSON value. It accepts RFC 8259 and nothing more, and
 // rejects duplicate keys in any object. The error is an [*Error]. The Value
 // keeps one copy of data; data itself may be reused.
 func Parse(data []byte, lim Limits) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
-	p.src, p.lim = string(data), lim.orDefault()
+	p.src, p.lim = string(data), Limits{cmp.Or(lim.Depth, defaultDepth), cmp.Or(lim.Nodes, defaultNodes)}
 	if !utf8.ValidString(p.src) {
 		return Value{}, &Error{Offset: firstInvalid(p.src), Msg: "is not valid UTF-8"}
 	}
@@ -170,7 +162,7 @@ func (p *parser) value(depth int) (Value, *Error) {
 }
 
 func (p *parser) literal(word string) *Error {
-	if len(p.src)-p.pos < len(word) || p.src[p.pos:p.pos+len(word)] != word {
+	if !strings.HasPrefix(p.src[p.pos:], word) {
 		return p.fail("is not valid JSON: expected a value")
 	}
 	p.pos += len(word)

@@ -7,7 +7,7 @@ import "testing"
 func TestParsersKeepNothing(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"a":["b",{"c":"d"}],"e":1}`, `[{"a":"b","c":["d",x]}]`, `"a"`} {
-		p := &parser{src: text, lim: Limits{}.orDefault()}
+		p := &parser{src: text, lim: Limits{defaultDepth, defaultNodes}}
 		_, _ = p.value(0) // with or without an error
 		p.wipe()
 		if p.src != "" || p.pos != 0 || p.nodes != 0 {

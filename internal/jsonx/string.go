@@ -1,5 +1,7 @@
 package jsonx
 
+import "strconv"
+
 // str reads the string at pos, which must be its opening quote.
 func (p *parser) str() (string, *Error) {
 	start := p.pos + 1
@@ -78,17 +80,6 @@ func hexEscape(s string) (r rune, ok bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
 	}
-	for _, c := range []byte(s[2:6]) {
-		switch {
-		case c >= '0' && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case c >= 'a' && c <= 'f':
-			r = r<<4 | rune(c-'a'+10)
-		case c >= 'A' && c <= 'F':
-			r = r<<4 | rune(c-'A'+10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
+	n, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(n), err == nil
 }

@@ -6,10 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -57,32 +57,17 @@ func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage
 		return nil, fetchError(err)
 	}
 	defer res.Body.Close()
-	broken := &brokenReader{Reader: res.Body}
-	body, err := h.lineage.Bytes.Read(broken, maxFetched+1)
+	body, err := h.lineage.Bytes.Read(res.Body, maxFetched+1)
 	defer h.lineage.Bytes.Release(len(body))
 	switch {
-	case broken.err != nil:
-		return nil, fetchError(broken.err)
-	case err != nil:
+	case errors.Is(err, core.ErrRunFull):
 		return nil, err
+	case err != nil: // the response was cut off
+		return nil, fetchError(err)
 	case len(body) > maxFetched:
 		return nil, &script.HostError{Code: "ERR_BODY_TOO_LARGE", Message: "the response is larger than 5 MiB"}
 	}
 	return in.answer(res, body)
-}
-
-// brokenReader records why a response was cut off.
-type brokenReader struct {
-	io.Reader
-	err error
-}
-
-func (r *brokenReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		r.err = err
-	}
-	return n, err
 }
 
 func (f *fetchRequest) request(ctx context.Context) (*http.Request, error) {

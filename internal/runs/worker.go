@@ -133,7 +133,10 @@ func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	if w.Paused(storage.ID{}) {
 		return 0, nil
 	}
-	served, started := w.lastServed(), 0
+	started := 0
+	w.mu.Lock()
+	served := w.served
+	w.mu.Unlock()
 	after, round := served, false
 	for w.places.Taken() < maxJobs {
 		tenants, err := w.Queue.DueTenants(ctx, w.Now(), after, atOnce)
@@ -174,7 +177,9 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 	now := w.Now()
 	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.Owner, Now: now, Until: now.Add(JobLease), Limit: room})
 	w.release(tenant, room-len(jobs))
-	w.serve(tenant)
+	w.mu.Lock()
+	w.served = tenant
+	w.mu.Unlock()
 	for i := range jobs {
 		job := jobs[i]
 		go func() {
@@ -184,18 +189,6 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 		}()
 	}
 	return len(jobs), err
-}
-
-func (w *Worker) lastServed() storage.ID {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.served
-}
-
-func (w *Worker) serve(tenant storage.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.served = tenant
 }
 
 // reserve takes the free places of a tenant, and returns their number.

@@ -107,7 +107,7 @@ func (p *parser) segment() segment {
 	if name == "" {
 		panic(p.fail("expected a name, * or ["))
 	}
-	seg.selectors = []selector{nameSelector(name)}
+	seg.selectors = []selector{oneSelector{nameSelector(name)}}
 	return seg
 }
 
@@ -152,7 +152,7 @@ func (p *parser) selector() selector {
 		p.space()
 		return filterSelector{keep: p.or()}
 	case c == '\'' || c == '"':
-		return nameSelector(p.quoted())
+		return oneSelector{nameSelector(p.quoted())}
 	default:
 		return p.indexOrSlice()
 	}
@@ -165,7 +165,7 @@ func (p *parser) indexOrSlice() selector {
 		if start == nil {
 			panic(p.fail("expected a name in quotes, an index, a slice, * or ?"))
 		}
-		return indexSelector(*start)
+		return oneSelector{indexSelector(*start)}
 	}
 	sl := sliceSelector{start: start}
 	for _, part := range []**int64{&sl.end, &sl.step} {

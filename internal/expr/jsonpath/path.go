@@ -117,6 +117,7 @@ type childSelector interface {
 type (
 	nameSelector     string
 	indexSelector    int64
+	oneSelector      struct{ childSelector }
 	wildcardSelector struct{}
 	sliceSelector    struct{ start, end, step *int64 }
 	filterSelector   struct{ keep condition }
@@ -188,11 +189,6 @@ func (name nameSelector) child(s *search, v jsonx.Value) jsonx.Value {
 	return v.Get(string(name))
 }
 
-func (name nameSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
-	child := name.child(s, v)
-	return child.IsZero() || s.run(rest, child, found)
-}
-
 func (i indexSelector) child(_ *search, v jsonx.Value) jsonx.Value {
 	at := int64(i)
 	if at < 0 {
@@ -204,8 +200,8 @@ func (i indexSelector) child(_ *search, v jsonx.Value) jsonx.Value {
 	return v.Index(int(at))
 }
 
-func (i indexSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
-	child := i.child(s, v)
+func (one oneSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
+	child := one.child(s, v)
 	return child.IsZero() || s.run(rest, child, found)
 }
 
@@ -224,16 +220,8 @@ func (sl sliceSelector) each(s *search, v jsonx.Value, rest []segment, found fun
 	if v.Kind() != jsonx.Array {
 		return true
 	}
-	lower, upper, step := sl.bounds(int64(v.Len()))
-	if step > 0 {
-		for i := lower; i < upper; i += step {
-			if !s.run(rest, v.Index(int(i)), found) {
-				return false
-			}
-		}
-		return true
-	}
-	for i := upper; step < 0 && i > lower; i += step {
+	from, to, step := sl.bounds(int64(v.Len()))
+	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
 		if !s.run(rest, v.Index(int(i)), found) {
 			return false
 		}
@@ -241,8 +229,9 @@ func (sl sliceSelector) each(s *search, v jsonx.Value, rest []segment, found fun
 	return true
 }
 
-// bounds returns the bounds of RFC 9535, section 2.3.4.2.2.
-func (sl sliceSelector) bounds(size int64) (lower, upper, step int64) {
+// bounds returns the first index, the index after the last one, and the step,
+// according to RFC 9535, section 2.3.4.2.2.
+func (sl sliceSelector) bounds(size int64) (from, to, step int64) {
 	step = 1
 	if sl.step != nil {
 		step = *sl.step
@@ -266,5 +255,5 @@ func (sl sliceSelector) bounds(size int64) (lower, upper, step int64) {
 	if step >= 0 {
 		return min(max(start, 0), size), min(max(end, 0), size), step
 	}
-	return min(max(end, -1), size-1), min(max(start, -1), size-1), step
+	return min(max(start, -1), size-1), min(max(end, -1), size-1), step
 }

@@ -3,7 +3,6 @@ package modules
 import (
 	"bytes"
 	"encoding/json"
-	"path"
 	"strings"
 )
 
@@ -125,11 +124,4 @@ func chosen(raw json.RawMessage, star string, conditions map[string]bool) (strin
 		}
 	}
 	return "", false
-}
-
-// below joins a relative path to a folder, and rejects a path that leads out of
-// it.
-func below(dir, relative string) (string, bool) {
-	joined := path.Join(dir, relative)
-	return joined, strings.HasPrefix(joined, dir+"/")
 }

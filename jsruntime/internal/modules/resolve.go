@@ -122,8 +122,13 @@ func (f *folder) exported(dir string, m *manifest, sub string, conditions map[st
 	if !ok || !strings.HasPrefix(relative, "./") {
 		return "", ErrNotFound
 	}
-	full, ok := below(dir, relative)
-	if !ok {
+	return f.inside(dir, relative)
+}
+
+// inside returns a file of a package by its path within the package.
+func (f *folder) inside(dir, relative string) (string, error) {
+	full := path.Join(dir, relative)
+	if !strings.HasPrefix(full, dir+"/") {
 		return "", ErrNotFound
 	}
 	return f.regular(full)
@@ -142,11 +147,7 @@ func (f *folder) imported(dir, name string, conditions map[string]bool) (string,
 	case !strings.HasPrefix(relative, "./"):
 		return f.resolveWith(own, relative, conditions)
 	}
-	full, ok := below(own, relative)
-	if !ok {
-		return "", ErrNotFound
-	}
-	return f.regular(full)
+	return f.inside(own, relative)
 }
 
 // scope returns the nearest folder upwards with a package.json, and its
@@ -170,24 +171,25 @@ var extensions = []string{"", ".js", ".json", ".node", ".cjs", ".mjs"}
 // folder.
 func (f *folder) file(name string, isFolder bool) (string, error) {
 	if !isFolder {
-		for _, extension := range extensions {
-			if found, err := f.regular(name + extension); err == nil {
-				return found, nil
-			}
+		if found, err := f.extended(name, extensions); err == nil {
+			return found, nil
 		}
 	}
 	if m := f.manifest(name); m != nil && m.main() != "" {
 		main := path.Join(name, m.main())
 		for _, candidate := range []string{main, path.Join(main, "index")} {
-			for _, extension := range extensions {
-				if found, err := f.regular(candidate + extension); err == nil {
-					return found, nil
-				}
+			if found, err := f.extended(candidate, extensions); err == nil {
+				return found, nil
 			}
 		}
 	}
-	for _, extension := range extensions[1:] {
-		if found, err := f.regular(path.Join(name, "index"+extension)); err == nil {
+	return f.extended(path.Join(name, "index"), extensions[1:])
+}
+
+// extended returns the first file that a path and an extension name.
+func (f *folder) extended(name string, extensions []string) (string, error) {
+	for _, extension := range extensions {
+		if found, err := f.regular(name + extension); err == nil {
 			return found, nil
 		}
 	}

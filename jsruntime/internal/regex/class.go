@@ -70,7 +70,7 @@ func (p *parser) classAtom() ([]runeRange, rune) {
 		p.pos += 2
 		return p.escapedClass(next), -1
 	case p.flags.full() && (next == 'p' || next == 'P'):
-		return p.property().ranges, -1
+		return p.property(inClass).ranges, -1
 	}
 	c = p.character(true)
 	return []runeRange{{c, c}}, c
@@ -89,13 +89,16 @@ var classEscapes = func() map[rune][]runeRange {
 	return out
 }()
 
-// property reads \p{...} or \P{...}.
-func (p *parser) property() runeSet {
+// inClass is the text that V8 adds to a message about a class.
+const inClass = " in character class"
+
+// property reads \p{...} or \P{...}. where is added to messages.
+func (p *parser) property(where string) runeSet {
 	negated := p.peek(1) == 'P'
 	p.pos += 2
 	end := slices.Index(p.src[p.pos:], '}')
 	if p.peek(0) != '{' || end < 0 {
-		p.fail("Invalid property name" + p.inClass())
+		p.fail("Invalid property name" + where)
 	}
 	name := string(p.src[p.pos+1 : p.pos+end])
 	if texts, ok := tableLine("s", name); ok && p.flags.sets && !negated {
@@ -104,7 +107,7 @@ func (p *parser) property() runeSet {
 	}
 	ranges, ok := propertyRanges(name)
 	if !ok {
-		p.fail("Invalid property name" + p.inClass())
+		p.fail("Invalid property name" + where)
 	}
 	p.pos += end + 1
 	if t := p.flags.folds(); t != nil && p.flags.sets {
@@ -114,25 +117,6 @@ func (p *parser) property() runeSet {
 		ranges = complement(ranges)
 	}
 	return runeSet{ranges: ranges}
-}
-
-// inClass returns the text that V8 adds to a message about a class.
-func (p *parser) inClass() string {
-	open := false
-	for i := 0; i < p.pos; i++ {
-		switch p.src[i] {
-		case '\\':
-			i++
-		case '[':
-			open = true
-		case ']':
-			open = false
-		}
-	}
-	if open {
-		return " in character class"
-	}
-	return ""
 }
 
 // runeSet is the content of a class: characters and, with the flag v, also

@@ -72,7 +72,7 @@ func (p *parser) setUnion(depth int) runeSet {
 	for n := 0; ; n++ {
 		if p.looksAt("&&") || p.looksAt("--") {
 			switch {
-			case n == 0 && p.looksAt("&&"), n == 0:
+			case n == 0:
 				p.fail("Invalid character in character class")
 			case n > 1:
 				p.fail("Invalid set operation in character class")
@@ -148,7 +148,7 @@ func (p *parser) setOperand(depth int) (runeSet, rune) {
 	case c == '\\' && next == 'q' && p.peek(2) == '{':
 		return p.quotedStrings(), -1
 	case c == '\\' && (next == 'p' || next == 'P'):
-		return p.property(), -1
+		return p.property(inClass), -1
 	case c == '\\' && classEscapes[next] != nil:
 		p.pos += 2
 		return runeSet{ranges: p.escapedClass(next)}, -1

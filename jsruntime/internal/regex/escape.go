@@ -29,7 +29,7 @@ func (p *parser) escape() node {
 		p.pos += 2
 		return setNode{p.escapedClass(c)}
 	case p.flags.full() && (c == 'p' || c == 'P'):
-		return p.setTree(p.property())
+		return p.setTree(p.property(""))
 	}
 	return p.literal(p.character(false))
 }

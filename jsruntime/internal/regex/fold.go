@@ -1,6 +1,7 @@
 package regex
 
 import (
+	"maps"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -17,69 +18,47 @@ type foldTable struct {
 
 // unicodeFolds is the simple case folding of Unicode, for the flags u and v.
 var unicodeFolds = sync.OnceValue(func() *foldTable {
-	t := &foldTable{map[rune]rune{}, map[rune][]rune{}}
-	eachFoldable(func(c rune) {
+	return newFolds(func(c rune) rune {
 		least := c
 		for f := unicode.SimpleFold(c); f != c; f = unicode.SimpleFold(f) {
 			least = min(least, f)
 		}
-		t.canonical[c] = least
+		return least
 	})
-	t.group()
-	return t
 })
 
 // unitFolds maps a code unit to upper case, if that is one code unit and does
 // not become ASCII.
 var unitFolds = sync.OnceValue(func() *foldTable {
-	t := &foldTable{map[rune]rune{}, map[rune][]rune{}}
 	upper := cases.Upper(language.Und)
-	eachFoldable(func(c rune) {
-		if c > 0xffff {
-			return
-		}
+	return newFolds(func(c rune) rune {
 		text := upper.String(string(c))
 		to, size := utf8.DecodeRuneInString(text)
-		if size != len(text) || to > 0xffff || c >= utf8.RuneSelf && to < utf8.RuneSelf {
-			to = c
+		if c > 0xffff || size != len(text) || to > 0xffff || c >= utf8.RuneSelf && to < utf8.RuneSelf {
+			return c
 		}
-		t.canonical[c] = to
+		return to
 	})
-	t.group()
-	return t
 })
 
-// eachFoldable calls visit for every character that differs from another in
-// case.
-func eachFoldable(visit func(c rune)) {
+// newFolds makes the table of all characters that differ from another in case.
+func newFolds(canonical func(c rune) rune) *foldTable {
+	t := &foldTable{map[rune]rune{}, map[rune][]rune{}}
 	for _, r := range foldable {
 		for c := r.lo; c <= r.hi; c++ {
 			if unicode.SimpleFold(c) != c || unicode.ToUpper(c) != c {
-				visit(c)
+				t.canonical[c] = canonical(c)
 			}
 		}
 	}
-}
-
-// group finds the classes of equal characters.
-func (t *foldTable) group() {
-	members := map[rune]map[rune]bool{}
 	for c, to := range t.canonical {
-		if members[to] == nil {
-			members[to] = map[rune]bool{to: t.of(to) == to}
+		if _, ok := t.canonical[to]; !ok && t.same[to] == nil {
+			t.same[to] = []rune{to}
 		}
-		members[to][c] = true
+		t.same[to] = append(t.same[to], c)
 	}
-	for to, class := range members {
-		if len(class) < 2 {
-			continue
-		}
-		for c, is := range class {
-			if is {
-				t.same[to] = append(t.same[to], c)
-			}
-		}
-	}
+	maps.DeleteFunc(t.same, func(_ rune, class []rune) bool { return len(class) < 2 })
+	return t
 }
 
 // of returns the canonical character.

@@ -170,22 +170,13 @@ func (p *parser) term(depth int) node {
 	case c == '.':
 		p.pos++
 		return p.quantifier(p.dot(), from)
-	case strings.ContainsRune("*+?", c), !p.flags.full() && c == '{' && p.quantifierLength() > 0:
+	case strings.ContainsRune("*+?", c), c == '{' && p.quantifierLength() > 0:
 		p.fail("Nothing to repeat")
-	case p.flags.full() && c == '{':
-		p.fail(lonely(p.quantifierLength() > 0))
-	case p.flags.full() && (c == '}' || c == ']'):
+	case p.flags.full() && strings.ContainsRune("{}]", c):
 		p.fail("Lone quantifier brackets")
 	}
 	p.pos++
 	return p.quantifier(p.literal(p.src[p.pos-1]), from)
-}
-
-func lonely(quantifier bool) string {
-	if quantifier {
-		return "Nothing to repeat"
-	}
-	return "Lone quantifier brackets"
 }
 
 // literal returns the node of a character, ignoring case if the flags say so.
