@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -23,10 +24,7 @@ func residentBytes(t *testing.T) int64 {
 	}
 	for _, line := range strings.Split(string(status), "\n") {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kb := must.Get(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(t)
 			return kb << 10
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -110,9 +111,7 @@ func mustRun(b *testing.B, r script.Runtime, source string) {
 
 func mustRunOf(b *testing.B, r script.Runtime, tenant, source string) {
 	b.Helper()
-	if _, err := r.Run(context.Background(), script.Program{Tenant: tenant, Source: source}, input1K, silentHost{}); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(r.Run(context.Background(), script.Program{Tenant: tenant, Source: source}, input1K, silentHost{}))(b)
 }
 
 func benchRuntimes(b *testing.B) (*jsruntime.Workers, *jsruntime.InProcess) {
@@ -124,9 +123,7 @@ func benchWorkers(b *testing.B, o *jsruntime.Options) *jsruntime.Workers {
 	b.Helper()
 	w := jsruntime.New(o)
 	b.Cleanup(func() { _ = w.Close() })
-	if err := w.Ready(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, w.Ready(context.Background()))
 	return w
 }
 
@@ -250,14 +247,8 @@ func BenchmarkNoopAgainstNode(b *testing.B) {
 // nodeTime returns the CPU time of a call in Node, in microseconds.
 func nodeTime(b *testing.B, node string) float64 {
 	b.Helper()
-	out, err := exec.Command(node, "-e", nodeLoop, noop, string(input1K)).Output()
-	if err != nil {
-		b.Fatal(err)
-	}
-	us, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	out := must.Get(exec.Command(node, "-e", nodeLoop, noop, string(input1K)).Output())(b)
+	us := must.Get(strconv.ParseFloat(strings.TrimSpace(string(out)), 64))(b)
 	return us
 }
 
@@ -265,9 +256,7 @@ func nodeTime(b *testing.B, node string) float64 {
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var self syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &self))
 	total := time.Duration(self.Utime.Nano() + self.Stime.Nano())
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {

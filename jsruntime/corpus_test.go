@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -24,19 +25,14 @@ type snippet struct {
 
 func readCorpus(t *testing.T, name string) []snippet {
 	t.Helper()
-	f, err := os.Open("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/" + name))(t)
 	defer f.Close()
 	var out []snippet
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var s snippet
-		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(lines.Bytes(), &s))
 		out = append(out, s)
 	}
 	return out
@@ -147,14 +143,9 @@ func compareWithNode(t *testing.T, file string) {
 	}
 	cmd := exec.Command(node, "-e", crossCheck, "testdata/"+file)
 	cmd.Env = append(os.Environ(), "TZ=UTC")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	got := map[string]string{}
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &got))
 	for _, s := range readCorpus(t, file) {
 		if got[s.Name] != s.Want && !nodeDiffers[s.Name] {
 			t.Errorf("%s: Node returns %s, the corpus says %s", s.Name, got[s.Name], s.Want)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -51,9 +52,7 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 			t.Error(err)
 		}
 	})
-	if err := r.Ready(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Ready(context.Background()))
 	return r
 }
 

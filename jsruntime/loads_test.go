@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -103,23 +104,15 @@ func BenchmarkLoads(b *testing.B) {
 			source := "module.exports = async () => {" + load.body + "\n}"
 			once := func() float64 {
 				before := cpuTime(b)
-				if _, err := in.Run(context.Background(), script.Program{Tenant: "t", Source: source}, nil, silentHost{}); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(in.Run(context.Background(), script.Program{Tenant: "t", Source: source}, nil, silentHost{}))(b)
 				return float64((cpuTime(b) - before).Microseconds())
 			}
 			once()
 			ours := []float64{once(), once(), once()}
 			for b.Loop() { // a fixed number of rounds is enough
 			}
-			out, err := exec.Command(node, "-e", nodeLoad, load.body).Output()
-			if err != nil {
-				b.Fatal(err)
-			}
-			theirs, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			out := must.Get(exec.Command(node, "-e", nodeLoad, load.body).Output())(b)
+			theirs := must.Get(strconv.ParseFloat(strings.TrimSpace(string(out)), 64))(b)
 			b.ReportMetric(slices.Min(ours)/1000, "ms/ours")
 			b.ReportMetric(theirs/1000, "ms/node")
 			b.ReportMetric(slices.Min(ours)/theirs, "ratio")

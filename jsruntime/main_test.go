@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/workers"
 )
 
@@ -50,10 +51,7 @@ var builtPrograms = programs{paths: map[string]string{}}
 // race detector.
 func BuildProgram(t *testing.T, name string) string {
 	t.Helper()
-	path, err := builtPrograms.build(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(builtPrograms.build(name))(t)
 	return path
 }
 

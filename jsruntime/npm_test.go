@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -70,10 +71,7 @@ type use struct{ name, code string }
 // readUses returns the uses of the packages that are installed in a folder.
 func readUses(t *testing.T, dir string) []use {
 	t.Helper()
-	text, err := os.ReadFile("testdata/packages/uses.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/packages/uses.js"))(t)
 	var out []use
 	for _, part := range strings.Split(string(text), "//// ")[1:] {
 		name, code, _ := strings.Cut(part, "\n")
@@ -94,13 +92,8 @@ func install(t *testing.T, npm string) (dir, node string) {
 		from = "testdata/packages/"
 	}
 	for _, name := range []string{"package.json", "package-lock.json"} {
-		text, err := os.ReadFile(from + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(from + name))(t)
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	if err := npmRun(t.Context(), npm, dir, "ci"); err != nil {
 		t.Fatalf("the packages cannot be installed; is the npm registry reachable? %v", err)
@@ -148,39 +141,21 @@ func useArgs(t *testing.T) json.RawMessage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	args, err := json.Marshal(map[string]any{
+	rsaKey := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	ecKey := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	public := must.Get(x509.MarshalPKIXPublicKey(&rsaKey.PublicKey))(t)
+	number := must.Get(strconv.Atoi(port))(t)
+	args := must.Get(json.Marshal(map[string]any{
 		"url": server.URL, "host": host, "port": number,
 		"rsa": privatePEM(t, rsaKey), "ec": privatePEM(t, ecKey),
 		"rsaPublic": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return args
 }
 
 func privatePEM(t *testing.T, key any) string {
 	t.Helper()
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
@@ -229,15 +204,10 @@ func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage)
 	var files [][2]string
 	for i, u := range uses {
 		file := filepath.Join(dir, fmt.Sprintf("use-%d.js", i))
-		if err := os.WriteFile(file, []byte(u.code), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(u.code), 0o600))
 		files = append(files, [2]string{u.name, file})
 	}
-	input, err := json.Marshal(map[string]any{"args": args, "files": files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(json.Marshal(map[string]any{"args": args, "files": files}))(t)
 	answer := filepath.Join(dir, "answer.json")
 	cmd := exec.CommandContext(t.Context(), node, "-e", nodeRunner, answer)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input)
@@ -245,14 +215,9 @@ func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("node: %v\n%s", err, out)
 	}
-	raw, err := os.ReadFile(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(answer))(t)
 	got := map[string]string{}
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &got))
 	return got
 }
 

@@ -3,6 +3,7 @@ package jsruntime_test
 import (
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -27,9 +28,7 @@ func TestObjectsPerRun(t *testing.T) { //nolint:paralleltest // it counts the ob
 	} {
 		p := script.Program{Tenant: "t", Source: "module.exports = async () => {" + c.body + "}"}
 		got := testing.AllocsPerRun(20, func() {
-			if _, err := r.Run(t.Context(), p, nil, &fakeHost{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.Run(t.Context(), p, nil, &fakeHost{}))(t)
 		})
 		t.Logf("%s: %.0f objects", c.name, got)
 		if got > c.most {

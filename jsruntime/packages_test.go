@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -19,12 +20,8 @@ func writeFolder(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(full), 0o700))
+		must.Do(t, os.WriteFile(full, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -194,16 +191,11 @@ func TestHostilePackages(t *testing.T) {
 		"node_modules/within":        "plain",
 		"node_modules/thief/in.js":   "../plain/lib/index.js",
 	} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	r := newWorkers(t, &jsruntime.Options{Modules: dir})
 	tried := []string{"../../../etc/passwd", "/etc/passwd", "../../package.json/../../../etc/passwd", outside + "/secret.js", "./up.js", "./dots.js", "./loop.js", "linked", "linked/secret", "..\\..\\x", "plain/../../../etc/passwd", ".bin/../../x"}
-	names, err := json.Marshal(tried)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(json.Marshal(tried))(t)
 	for body, want := range map[string]string{
 		"const {up}=require('thief'); return " + string(names) + ".filter((n)=>{try{up(n);return true}catch(e){return e.code!=='MODULE_NOT_FOUND'}})": "[]",
 		"try { require('thief').read() } catch (e) { return [e.code, e.message.includes('fs.readFileSync')] }":                                        `["ERR_ACCESS_DENIED",true]`,
@@ -213,7 +205,7 @@ func TestHostilePackages(t *testing.T) {
 			t.Errorf("%s: got %s, %s, want %s", body, got, explain(err), want)
 		}
 	}
-	_, err = runBody(r, "t", "require('greedy')()", patience)
+	_, err := runBody(r, "t", "require('greedy')()", patience)
 	if kind := scriptError(t, err).Kind; kind != script.Memory {
 		t.Errorf("a greedy package ends with %s", kind)
 	}

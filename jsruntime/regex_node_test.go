@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -155,10 +156,7 @@ func TestRegexpsAgainstNode(t *testing.T) {
 
 func compareRegexps(t *testing.T, node string, in script.Runtime, cases []regexpCase) {
 	t.Helper()
-	input, err := json.Marshal(map[string]any{"args": cases})
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(json.Marshal(map[string]any{"args": cases}))(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	source := "module.exports = ({ args: cases }) => {" + useRegexps + "\n}"
@@ -168,17 +166,10 @@ func compareRegexps(t *testing.T, node string, in script.Runtime, cases []regexp
 	}
 	cmd := exec.Command(node, "-e", "const cases = JSON.parse(require('fs').readFileSync(0, 'utf8')).args; process.stdout.write(JSON.stringify((() => {"+useRegexps+"\n})()))")
 	cmd.Stdin = bytes.NewReader(input)
-	theirs, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := must.Get(cmd.Output())(t)
 	var got, want []string
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(theirs, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &got))
+	must.Do(t, json.Unmarshal(theirs, &want))
 	for i, c := range cases {
 		full := strings.ContainsAny(c.Flags, "uv")
 		switch {

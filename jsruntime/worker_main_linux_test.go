@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -35,26 +36,18 @@ func TestWorkerHasNoDescriptorsOfTheHost(t *testing.T) { //nolint:tparallel // t
 				t.Fatalf("%v: %s", err, cmd.Stderr)
 			}
 			checkDescriptors(t, out)
-			started, err := os.ReadFile(filepath.Join(folder, "init.log"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			started := must.Get(os.ReadFile(filepath.Join(folder, "init.log")))(t)
 			if got := strings.Contains(string(started), "vault-jsruntime-worker"); got != c.runs {
 				t.Errorf("the init of the host ran in a worker: %t, want %t", got, c.runs)
 			}
-			if err := os.Remove(filepath.Join(folder, "init.log")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(filepath.Join(folder, "init.log")))
 		})
 	}
 }
 
 func secretFile(t *testing.T) *os.File {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }

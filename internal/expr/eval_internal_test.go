@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // Evaluators are reused, so they must keep nothing of a token.
@@ -12,10 +13,7 @@ func TestEvaluatorsKeepNothing(t *testing.T) {
 	t.Parallel()
 	data := jsonx.ObjectValue(jsonx.Member{Name: "number", Value: jsonx.StringValue("4242424242424242")})
 	ev := newEvaluator(Data(data, data, nil))
-	tree, compileErr := CompileTree(jsonx.StringValue("<{{ data.number }}>"))
-	if compileErr != nil {
-		t.Fatal(compileErr)
-	}
+	tree := must.Get(CompileTree(jsonx.StringValue("<{{ data.number }}>")))(t)
 	run := treeRun{ev: ev, rest: tree.templates}
 	if err := run.write(tree.source); err != nil {
 		t.Fatal(err)

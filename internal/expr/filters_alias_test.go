@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestAliasFilters(t *testing.T) {
@@ -57,16 +58,10 @@ func TestAliasFilters(t *testing.T) {
 
 func aliasOf(t *testing.T, use, data string, random io.Reader) string {
 	t.Helper()
-	template, err := expr.Compile("{{ data | " + use + " }}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(expr.Compile("{{ data | " + use + " }}"))(t)
 	env := expr.Data(jsonx.StringValue(data), jsonx.Value{}, nil)
 	env.Rand = random
-	v, err := template.Eval(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(template.Eval(env))(t)
 	return v.Text()
 }
 

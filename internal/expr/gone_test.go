@@ -9,6 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // gone is the context of a caller who leaves after a number of checks.
@@ -43,10 +44,7 @@ func TestEvaluationEndsWithItsCaller(t *testing.T) {
 		"alias_preserve_length | alias_card":       long,
 		"split: '' | join: '' | split: '' | first": long,
 	} {
-		template, err := expr.Compile("{{ data | " + use + " }}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		template := must.Get(expr.Compile("{{ data | " + use + " }}"))(t)
 		doc := mustJSON(t, data)
 		run := func(after int) (looks int, err error) {
 			caller := &gone{t.Context(), after}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // tokens returns an environment in which every id stands for a value.
@@ -36,10 +37,7 @@ func TestListGivesJSONAndText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := l.Eval(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(l.Eval(env))(t)
 	want := []string{`"a\"<b"`, `"n=7"`, `[1,"{{ text }}"]`, `a"<b`, `<7> <>`, `[1,"{{ text }}"]`, "\xff7", "plain"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -57,9 +55,7 @@ func TestListErrorNamesItsTemplate(t *testing.T) {
 		t.Error("an unknown filter was accepted")
 	}
 	for _, source := range []string{"{{ tok }}", "{{ tok | plus: 1 }}", "{{ tok }}"} {
-		if err := l.Add(source); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Add(source))
 	}
 	got, err := l.Eval(tokens(map[string]jsonx.Value{"tok": jsonx.StringValue("x")}))
 	var fault *expr.Error
@@ -71,17 +67,13 @@ func TestListErrorNamesItsTemplate(t *testing.T) {
 func TestListIsBoundedAsAWhole(t *testing.T) {
 	t.Parallel()
 	var many expr.List
-	if err := many.AddText(strings.Repeat("{{tok}}", 10_000), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, many.AddText(strings.Repeat("{{tok}}", 10_000), nil))
 	if err := many.Add("{{tok}}"); err == nil {
 		t.Error("10,001 expressions were accepted")
 	}
 	var large expr.List
 	for range 20 {
-		if err := large.Add("{{ tok }}"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, large.Add("{{ tok }}"))
 	}
 	results, err := large.Eval(tokens(map[string]jsonx.Value{"tok": jsonx.StringValue(strings.Repeat("x", 1<<20))}))
 	if err == nil || len(results) > 16 {

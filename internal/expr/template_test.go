@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const document = `{"number":"4242","month":12,"amount":1.10,"ok":true,"none":null,
@@ -59,10 +60,7 @@ func TestEvalIsTyped(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.source, func(t *testing.T) {
 			t.Parallel()
-			got, err := eval(t, tt.source, document)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(eval(t, tt.source, document))(t)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -137,11 +135,8 @@ func TestInvalidTemplatesAreRejected(t *testing.T) {
 func TestUnavailableRootFails(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"{{ metadata.a }}", "{{ data | append: metadata.a }}"} {
-		template, err := expr.Compile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}, nil))
+		template := must.Get(expr.Compile(source))(t)
+		_, err := template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}, nil))
 		if err == nil || !strings.Contains(err.Error(), "not available here") {
 			t.Errorf("%s without metadata: %v", source, err)
 		}
@@ -185,17 +180,11 @@ func TestCompileTokens(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.source, func(t *testing.T) {
 			t.Parallel()
-			template, err := expr.CompileTokens(tt.source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			template := must.Get(expr.CompileTokens(tt.source))(t)
 			if diff := cmp.Diff(tt.refs, template.Refs()); diff != "" {
 				t.Errorf("refs (-want +got):\n%s", diff)
 			}
-			got, err := template.Eval(env)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(template.Eval(env))(t)
 			if diff := cmp.Diff(tt.want, string(got.JSON())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -229,10 +218,7 @@ func TestInvalidTokenTemplatesAreRejected(t *testing.T) {
 
 func TestRefsCoversArguments(t *testing.T) {
 	t.Parallel()
-	template, err := expr.Compile("{{ data.a | append: metadata.b }}{{ data.c }}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(expr.Compile("{{ data.a | append: metadata.b }}{{ data.c }}"))(t)
 	if diff := cmp.Diff([]expr.Ref{{ID: "data"}, {ID: "metadata"}}, template.Refs()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -249,10 +235,7 @@ func TestHasExpression(t *testing.T) {
 
 func TestCacheIsBoundedAndShared(t *testing.T) {
 	t.Parallel()
-	first, err := expr.Compile("{{ data | append: 'shared' }}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(expr.Compile("{{ data | append: 'shared' }}"))(t)
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -286,10 +269,7 @@ func TestTemplateRefersTo(t *testing.T) {
 		"{{ metadata.color }}": true, "{{ data }} {{ metadata }}": true, "{{ data | append: metadata.color }}": true,
 		"{{ data.metadata }}": false, "metadata": false, "{{ data | append: 'metadata' }}": false,
 	} {
-		template, err := expr.Compile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		template := must.Get(expr.Compile(source))(t)
 		if got := template.RefersTo("metadata"); got != want {
 			t.Errorf("%s refers to metadata: %v, want %v", source, got, want)
 		}

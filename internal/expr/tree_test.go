@@ -10,16 +10,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestTree(t *testing.T) {
 	t.Parallel()
 	mask := `{"number":"{{ data.number | reveal_last: 4 }}","{{ data.number }}":1.0,
 		"month":"{{ data.month }}","list":["plain",true,{"x":"no. {{ data.number | last4 }}"}]}`
-	tree, err := expr.CompileTree(mustJSON(t, mask))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(expr.CompileTree(mustJSON(t, mask)))(t)
 	if !tree.HasExpressions() {
 		t.Error("the tree has no expressions")
 	}
@@ -27,10 +25,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 	for range 2 { // a tree can be evaluated again
-		got, err := evalTree(t, tree, expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(evalTree(t, tree, expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}, nil)))(t)
 		want := `{"number":"XXXXXXXXXXXX1234","{{ data.number }}":1.0,"month":12,"list":["plain",true,{"x":"no. 1234"}]}`
 		if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -57,10 +52,7 @@ func TestTreeOfScalars(t *testing.T) {
 	for text, want := range map[string]string{
 		`"{{ data.list }}"`: `[{"a":1},"b"]`, `"plain"`: `"plain"`, `1.10`: `1.10`, `null`: `null`, `{}`: `{}`,
 	} {
-		tree, err := expr.CompileTree(mustJSON(t, text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := must.Get(expr.CompileTree(mustJSON(t, text)))(t)
 		got, err := evalTree(t, tree, expr.Data(mustJSON(t, document), jsonx.Value{}, nil))
 		if err != nil || string(got.JSON()) != want {
 			t.Errorf("%s gave %s, %v, want %s", text, got.JSON(), err, want)
@@ -73,10 +65,7 @@ func TestTreeErrorsNameTheirPlace(t *testing.T) {
 	_, err := expr.CompileTree(mustJSON(t, `{"a":"{{ data }}","b":[0,{"c":"x {{ data | nope }}"}]}`))
 	checkTreeError(t, err, "b[1].c", 12, "there is no filter nope")
 
-	tree, err := expr.CompileTree(mustJSON(t, `{"a":["{{ data | upcase }}"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(expr.CompileTree(mustJSON(t, `{"a":["{{ data | upcase }}"]}`)))(t)
 	_, err = evalTree(t, tree, expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}, nil))
 	checkTreeError(t, err, "a[0]", 10, "filter upcase: needs text, not an array")
 	if strings.Contains(err.Error(), "secret") {
@@ -97,10 +86,7 @@ func checkTreeError(t *testing.T, err error, path string, offset int, msg string
 
 func TestTokenTree(t *testing.T) {
 	t.Parallel()
-	tree, err := expr.CompileTokenTree(mustJSON(t, `{"card":"{{ tok-1 }}","note":"{{ tok-2 | upcase }}!","again":["{{tok-1}}"],"{{ tok-9 }}":0}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(expr.CompileTokenTree(mustJSON(t, `{"card":"{{ tok-1 }}","note":"{{ tok-2 | upcase }}!","again":["{{tok-1}}"],"{{ tok-9 }}":0}`)))(t)
 	if diff := cmp.Diff([]expr.Ref{{ID: "tok-1"}, {ID: "tok-2"}}, tree.Refs()); diff != "" {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
@@ -112,10 +98,7 @@ func TestTokenTree(t *testing.T) {
 		}
 		return mustJSON(t, text), true
 	}}
-	got, err := evalTree(t, tree, env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(evalTree(t, tree, env))(t)
 	want := `{"card":{"n":"\"{{ tok-2 }}"},"note":"A\"B!","again":[{"n":"\"{{ tok-2 }}"}],"{{ tok-9 }}":0}`
 	if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -129,10 +112,7 @@ func TestTokenTree(t *testing.T) {
 func TestInsertedValuesAreLimited(t *testing.T) {
 	t.Parallel()
 	refs := strings.Repeat(`"{{ tok-1 }}",`, 100)
-	tree, err := expr.CompileTokenTree(mustJSON(t, `[`+refs+`1]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(expr.CompileTokenTree(mustJSON(t, `[`+refs+`1]`)))(t)
 	sized := func(n int) expr.Env {
 		v := jsonx.ArrayValue(jsonx.StringValue(strings.Repeat("x", n)))
 		return expr.Env{Lookup: func(expr.Ref) (jsonx.Value, bool) { return v, true }}
@@ -167,12 +147,9 @@ func TestMaskWorkIsLimitedByTheData(t *testing.T) {
 		"the end of a large one":  {`["{{ data | reveal_last: 4 }}"]`, large, ""},
 		"a large token twice":     {`["{{ data }}","{{ data }}"]`, large, "more than 3145"},
 	} {
-		tree, err := expr.CompileTree(mustJSON(t, tt.mask))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := must.Get(expr.CompileTree(mustJSON(t, tt.mask)))(t)
 		data := mustJSON(t, tt.data)
-		_, err = tree.Eval(expr.Data(data, jsonx.Value{}, admission.MaskBudget(t.Context(), data.Size())))
+		_, err := tree.Eval(expr.Data(data, jsonx.Value{}, admission.MaskBudget(t.Context(), data.Size())))
 		_, jsonErr := tree.JSON(expr.Data(data, jsonx.Value{}, admission.MaskBudget(t.Context(), data.Size())))
 		for _, err := range []error{err, jsonErr} {
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestMerge(t *testing.T) {
@@ -108,16 +109,13 @@ func TestRewrite(t *testing.T) {
 	t.Parallel()
 	v := mustParse(t, `{"a":"x","b":[1,"y",{"c":"z"}],"skip":{"d":"x"},"n":1.10}`)
 	var seen []string
-	got, err := jsonx.Rewrite(v, func(p *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+	got := must.Get(jsonx.Rewrite(v, func(p *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		seen = append(seen, p.String())
 		if v.Kind() == jsonx.String {
 			return jsonx.StringValue(strings.ToUpper(v.Text())), false, nil
 		}
 		return v, p.String() != "skip", nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if want := `{"a":"X","b":[1,"Y",{"c":"Z"}],"skip":{"d":"x"},"n":1.10}`; string(got.JSON()) != want {
 		t.Errorf("got %s, want %s", got.JSON(), want)
 	}

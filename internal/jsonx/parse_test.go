@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func mustParse(t testing.TB, text string) jsonx.Value {
@@ -211,8 +212,6 @@ func meaning(t *testing.T, data []byte) any {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var x any
-	if err := dec.Decode(&x); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dec.Decode(&x))
 	return x
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestZeroValueIsAbsent(t *testing.T) {
@@ -35,10 +36,7 @@ func TestZeroValueIsAbsent(t *testing.T) {
 
 func TestConstructors(t *testing.T) {
 	t.Parallel()
-	number, err := jsonx.NumberValue("1.10")
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := must.Get(jsonx.NumberValue("1.10"))(t)
 	v := jsonx.ObjectValue(
 		jsonx.Member{Name: "s", Value: jsonx.StringValue("a\"b")},
 		jsonx.Member{Name: "n", Value: number},
@@ -155,9 +153,7 @@ func TestInsideEncodingJSON(t *testing.T) {
 		Absent jsonx.Value `json:"absent,omitzero"`
 	}
 	var d doc
-	if err := json.Unmarshal([]byte(`{"data":{"b":1.10,"a":12345678901234567890}}`), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(`{"data":{"b":1.10,"a":12345678901234567890}}`), &d))
 	got, err := json.Marshal(d)
 	if err != nil || string(got) != `{"data":{"b":1.10,"a":12345678901234567890}}` {
 		t.Errorf("Marshal = %s, %v", got, err)
@@ -197,10 +193,7 @@ func TestFrom(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := jsonx.From(tt.in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(jsonx.From(tt.in))(t)
 			if diff := cmp.Diff(tt.want, string(got.JSON())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

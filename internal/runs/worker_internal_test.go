@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -19,10 +20,7 @@ import (
 // newWorker returns a worker on a new database.
 func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error) (*Worker, storage.Storage, *bytes.Buffer) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	var lines bytes.Buffer
 	return NewWorker(WorkerConfig{
@@ -40,9 +38,7 @@ func add(t *testing.T, store storage.Storage, tenant storage.ID, n int) {
 	for range n {
 		ch.InsertJobs = append(ch.InsertJobs, storage.Job{Tenant: tenant, ID: storage.ID(uuid.New()), Kind: "test", RunAt: now, Payload: []byte("x")})
 	}
-	if err := store.Write(t.Context(), ch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Write(t.Context(), ch))
 }
 
 // A job that panics ends alone, and no log line contains the value of the
@@ -104,10 +100,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	slices.SortFunc(tenants, compare)
 	dispatch := func() int {
 		t.Helper()
-		started, err := w.dispatch(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		started := must.Get(w.dispatch(t.Context()))(t)
 		return started
 	}
 	last := len(tenants) - 1
@@ -139,9 +132,7 @@ func TestStopWaitsForJobs(t *testing.T) {
 	w, store, _ := newWorker(t, g.carryOut)
 	g.store = store
 	add(t, store, tenant, 2*maxOfTenant)
-	if _, err := w.dispatch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.dispatch(t.Context()))(t)
 	g.began(t, slices.Repeat([]storage.ID{tenant}, maxOfTenant)...)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -171,9 +162,7 @@ func TestWorkRunsAllDueJobs(t *testing.T) {
 		close(g.end[tenant])
 		add(t, store, tenant, 3*maxOfTenant)
 	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	if n := len(g.begun); n != 9*maxOfTenant {
 		t.Errorf("%d jobs were run, want %d", n, 9*maxOfTenant)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestSignVerifies checks with the reference library that each secret
@@ -17,15 +19,9 @@ func TestSignVerifies(t *testing.T) {
 	t.Parallel()
 	old, current, other := NewSecret(), NewSecret(), NewSecret()
 	body := []byte(`{"result":{"ok":true}}`)
-	header, err := Sign([]string{current, old}, "msg_1", time.Now(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := must.Get(Sign([]string{current, old}, "msg_1", time.Now(), body))(t)
 	for secret, valid := range map[string]bool{old: true, current: true, other: false} {
-		receiver, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		receiver := must.Get(standardwebhooks.NewWebhook(secret))(t)
 		if err := receiver.Verify(body, header); (err == nil) != valid {
 			t.Errorf("verified: %v, want %v (%v)", err == nil, valid, err)
 		}
@@ -43,11 +39,8 @@ func TestSignVerifies(t *testing.T) {
 // TestSignVector is the example of the standard's test suites.
 func TestSignVector(t *testing.T) {
 	t.Parallel()
-	header, err := Sign([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
-		time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := must.Get(Sign([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`)))(t)
 	want := map[string][]string{
 		"Webhook-Id":        {"msg_p5jXN8AQM9LWM0D4loKWxJek"},
 		"Webhook-Timestamp": {"1614265330"},
@@ -119,10 +112,7 @@ func TestVerify(t *testing.T) {
 	at, body := time.Unix(1_800_000_000, 0), []byte(`{"raw":1}`)
 	secret, other := NewSecret(), NewSecret()
 	signed := func(secrets ...string) http.Header {
-		header, err := Sign(secrets, "job-1", at, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		header := must.Get(Sign(secrets, "job-1", at, body))(t)
 		return header
 	}
 	for name, c := range map[string]struct {

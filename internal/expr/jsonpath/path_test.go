@@ -11,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // steps returns a budget of n steps, at least 20,000.
@@ -34,12 +35,10 @@ func find(t testing.TB, path, doc string) string {
 		t.Fatalf("Parse(%q): %v", path, err)
 	}
 	var all []jsonx.Value
-	if err := p.Each(mustJSON(t, doc), steps(t, 1<<20), func(v jsonx.Value) bool {
+	must.Do(t, p.Each(mustJSON(t, doc), steps(t, 1<<20), func(v jsonx.Value) bool {
 		all = append(all, v)
 		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return string(jsonx.ArrayValue(all...).JSON())
 }
 
@@ -212,10 +211,7 @@ func TestInvalidPathsAreRejected(t *testing.T) {
 func TestOne(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]error{`$.o.p`: nil, `$.none`: jsonpath.ErrNone, `$.o.*`: jsonpath.ErrMany, `$[?@.p].p`: nil} {
-		p, err := jsonpath.Parse(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(jsonpath.Parse(path))(t)
 		b := steps(t, 1<<20)
 		v, err := p.One(mustJSON(t, mixed), b)
 		if !errors.Is(err, want) || (want == nil) != (v.Text() == "1") {
@@ -256,10 +252,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s, after the caller left: %v", path, err)
 		}
 	}
-	p, err := jsonpath.Parse(`$..[?@..*]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(jsonpath.Parse(`$..[?@..*]`))(t)
 	b := steps(t, 20_000)
 	if _, err := p.One(mustJSON(t, wide), b); !errors.Is(err, jsonpath.ErrMany) || b.Used() > 1000 {
 		t.Errorf("a search that is cut short by its second match: %v after %d steps", err, b.Used())
@@ -274,18 +267,12 @@ func TestCompilingPatternsIsCharged(t *testing.T) {
 	for c := 'a'; c <= 'z'; c++ {
 		calls = append(calls, `match(@,"`+string(c)+`{1000}")`)
 	}
-	p, err := jsonpath.Parse(`$[?` + strings.Join(calls, "||") + `]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(jsonpath.Parse(`$[?` + strings.Join(calls, "||") + `]`))(t)
 	b := steps(t, 200_000)
 	if _, err := p.One(mustJSON(t, `["x"]`), b); err == nil || !errors.Is(err, b.Err()) {
 		t.Errorf("26 large patterns: %v after %d steps", err, b.Used())
 	}
-	p, err = jsonpath.Parse(`$[?match(@,"z{1000}")]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p = must.Get(jsonpath.Parse(`$[?match(@,"z{1000}")]`))(t)
 	long := mustJSON(t, `[`+strings.Repeat(`"",`, 100)+`"`+strings.Repeat("z", 1000)+`"]`)
 	b = steps(t, 100_000)
 	if _, err := p.One(long, b); err == nil || !errors.Is(err, b.Err()) {

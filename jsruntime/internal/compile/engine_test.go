@@ -8,6 +8,8 @@ import (
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // These tests guard undocumented behavior of goja and esbuild that this package
@@ -41,10 +43,7 @@ const everySyntax = `(function (parameter = parameterDefault, { key: pattern = p
 
 func TestEngineTree(t *testing.T) {
 	t.Parallel()
-	tree, err := Parse("x.js", everySyntax)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(Parse("x.js", everySyntax))(t)
 	seen := map[string]bool{}
 	walk(tree, func(n any) {
 		switch n := n.(type) {

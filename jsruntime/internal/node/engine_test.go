@@ -7,6 +7,7 @@ import (
 	"github.com/dop251/goja"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -63,10 +64,7 @@ func TestEveryPatchIsNeeded(t *testing.T) {
 		"patch_symbol":     "typeof Symbol.asyncIterator === 'symbol'",
 		"patch_wellformed": "typeof ''.isWellFormed === 'function'",
 	} {
-		v, err := vm.RunString(check)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(vm.RunString(check))(t)
 		if v.ToBoolean() {
 			t.Errorf("goja now has what %s adds; remove the patch", patch)
 		}

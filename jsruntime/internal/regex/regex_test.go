@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func units16(s string) []uint16 { return utf16.Encode([]rune(s)) }
@@ -54,19 +56,13 @@ func TestMatch(t *testing.T) {
 // needs too much backtracking.
 func TestEndlessMatchEnds(t *testing.T) {
 	t.Parallel()
-	endless, err := Compile(units16("^(a+)+$"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	endless := must.Get(Compile(units16("^(a+)+$"), ""))(t)
 	asked := 0
 	stop := func() bool { asked++; return asked > 3 }
 	if _, err := endless.Match(units16(strings.Repeat("a", 60)+"b"), 0, false, stop); !errors.Is(err, ErrStopped) {
 		t.Errorf("got %v, want ErrStopped", err)
 	}
-	deep, err := Compile(units16("(?:a|b)*c"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	deep := must.Get(Compile(units16("(?:a|b)*c"), ""))(t)
 	if _, err := deep.Match(units16(strings.Repeat("a", 2_000_000)), 0, false, nil); !errors.Is(err, ErrTooComplex) {
 		t.Errorf("got %v, want ErrTooComplex", err)
 	}

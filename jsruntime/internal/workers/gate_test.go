@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -30,9 +31,7 @@ func TestGateOrder(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gates()[0]
 	for range 2 {
-		if err := g.take(context.Background(), visitor{tenant: "a"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.take(context.Background(), visitor{tenant: "a"}))
 	}
 	in := make(chan string, 6)
 	for _, tenant := range []string{"a", "a", "b"} {
@@ -57,9 +56,7 @@ func TestGateOrder(t *testing.T) {
 func TestGateQueueBound(t *testing.T) {
 	t.Parallel()
 	g := Options{Workers: 1, TenantWorkers: 1, Queue: 2}.gates()[0]
-	if err := g.take(context.Background(), visitor{tenant: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.take(context.Background(), visitor{tenant: "a"}))
 	in := make(chan string, 4)
 	enqueue(t, g, visitor{tenant: "a"}, in)
 	if err := g.take(context.Background(), visitor{tenant: "a"}); !errors.Is(err, script.ErrBusy) {
@@ -84,9 +81,7 @@ func TestAnonymousCallsLeavePlacesForTheTenant(t *testing.T) {
 	g := Options{Workers: 8, TenantWorkers: 4, Queue: 8}.gates()[0]
 	stranger, owner := visitor{"a", true}, visitor{"a", false}
 	for range 2 {
-		if err := g.take(t.Context(), stranger); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.take(t.Context(), stranger))
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -33,9 +34,7 @@ func newWorkers(t *testing.T, o *Options) *Pool {
 	t.Helper()
 	r := New(o)
 	t.Cleanup(func() { _ = r.Close() })
-	if err := r.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Ready(t.Context()))
 	return r
 }
 
@@ -222,9 +221,7 @@ func TestClose(t *testing.T) {
 func TestCodeDoesNotRunWithoutAWorker(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho 'libfoo is missing' >&2\nexit 1\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(script, []byte("#!/bin/sh\necho 'libfoo is missing' >&2\nexit 1\n"), 0o700))
 	for name, c := range map[string]struct{ path, text string }{
 		"not there": {"/nonexistent/worker", "no such file"},
 		"broken":    {script, "libfoo is missing"},
@@ -255,12 +252,8 @@ func TestSharedEngine(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {
 		folder := filepath.Join(dir, "node_modules", name)
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "index.js"), []byte("exports.re = /^x/m; exports.n = 1"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(folder, "index.js"), []byte("exports.re = /^x/m; exports.n = 1"), 0o600))
 	}
 	r := NewInProcess(&Options{Modules: dir, Workers: 8, TenantWorkers: 8, Queue: 100})
 	t.Cleanup(func() { _ = r.Close() })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
@@ -28,12 +29,8 @@ func TestSparesPreload(t *testing.T) {
 		"never":  "module.exports = 3",
 	} {
 		folder := filepath.Join(dir, "node_modules", name)
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "index.js"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(folder, "index.js"), []byte(text), 0o600))
 	}
 	r := New(&Options{Modules: dir})
 	t.Cleanup(func() { _ = r.Close() })

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
@@ -27,9 +28,7 @@ func said(t *testing.T, frames ...frame) *link {
 	var all bytes.Buffer
 	out := &link{rw: written{&all}}
 	for _, f := range frames {
-		if err := out.send(f.kind, f.id, f.parts...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, out.send(f.kind, f.id, f.parts...))
 	}
 	return newLink(recording{bytes.NewReader(all.Bytes())})
 }
@@ -67,10 +66,7 @@ func TestKilledWorkerIsNotReused(t *testing.T) {
 	}{"caller gone": {time.Minute, true}, "time up": {time.Millisecond, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, err := r.starter.start(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(r.starter.start(t.Context()))(t)
 			w.link = said(t, frame{kind: kindLog}, frame{kind: kindDone, parts: [][]byte{[]byte("1")}})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // probeEnv makes TestSystemCallsAreRejected a process under the filter.
@@ -157,13 +159,8 @@ func TestFilterCoversEveryThread(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
 	t.Cleanup(func() { _ = r.Close() })
-	if err := r.Seccomp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w, err := r.starter.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Seccomp(t.Context()))
+	w := must.Get(r.starter.start(t.Context()))(t)
 	t.Cleanup(w.kill)
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", w.cmd.Process.Pid))
 	if err != nil || len(threads) < 2 {
@@ -194,9 +191,7 @@ func TestMissingFilterIsReported(t *testing.T) {
 	r.spares.Wait()
 	for _, w := range r.spare {
 		w.link = said(t, frame{kind: kindHello, parts: [][]byte{[]byte(protocol), []byte("seccomp: function not implemented")}})
-		if err := w.handshake(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.handshake())
 	}
 	const want = "jsruntime: system calls of workers are not filtered: seccomp: function not implemented"
 	if err := r.Seccomp(t.Context()); err == nil || err.Error() != want {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -17,9 +18,7 @@ import (
 func ranIn(t *testing.T, r *Pool, tenant string) int {
 	t.Helper()
 	p := script.Program{Tenant: tenant, Source: "module.exports = () => 1"}
-	if _, err := r.Run(t.Context(), p, nil, noHost{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Run(t.Context(), p, nil, noHost{}))(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.idle[len(r.idle)-1].cmd.Process.Pid
@@ -125,9 +124,7 @@ func TestReadyStartsNothing(t *testing.T) {
 	}
 	before := processes()
 	for range 10 {
-		if err := r.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Ready(t.Context()))
 	}
 	if diff := cmp.Diff(before, processes()); diff != "" || len(before) != maxSpare {
 		t.Errorf("got other processes, want the same %d (-before +after):\n%s", maxSpare, diff)

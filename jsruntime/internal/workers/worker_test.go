@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 )
 
@@ -37,9 +38,7 @@ func (p testParent) expect(kind byte) frame {
 
 func (p testParent) send(kind byte, id uint32, parts ...[]byte) {
 	p.t.Helper()
-	if err := p.link.send(kind, id, parts...); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.link.send(kind, id, parts...))
 }
 
 // TestLateStopDoesNotEndTheNextRun sends the stop of a run that has ended while the next one is in
