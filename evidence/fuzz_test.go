@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func FuzzVerify(f *testing.F) {
@@ -47,10 +49,7 @@ func FuzzOpenCheckpoint(f *testing.F) {
 	w := newWorld(f)
 	f.Add(w.checkpoint())
 	f.Add(w.tenantNote())
-	key, err := note.NewVerifier(w.vkey)
-	if err != nil {
-		f.Fatal(err)
-	}
+	key := must.Get(note.NewVerifier(w.vkey))(f)
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		c, err := OpenCheckpoint(msg, key)
 		if err == nil && !bytes.HasPrefix(msg, []byte(c.Text())) {

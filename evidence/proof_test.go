@@ -12,6 +12,8 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestProof(t *testing.T) {
@@ -21,10 +23,7 @@ func TestProof(t *testing.T) {
 		w.enter(KindEntry)
 	}
 	for n := range int64(9) {
-		got, err := OpenProof(w.proof(n), w.vkey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(OpenProof(w.proof(n), w.vkey))(t)
 		e := w.leaves[n].Entry
 		if got.Tenant != w.tenant || got.Index != n || got.ID != e.ID || got.Fields["entity_id"] != e.EntityID || got.Fields["actor_name"] != e.ActorName {
 			t.Errorf("the proof of entry %d proves %v", n, got)
@@ -72,16 +71,9 @@ func TestProofWithAnotherHeadIsRefused(t *testing.T) {
 	a, _ := parseProof(w.proof(0))
 	w.enter(KindEntry)
 	b, _ := parseProof(w.proof(0))
-	key, err := note.NewVerifier(w.vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(note.NewVerifier(w.vkey))(t)
 	open := func(msg []byte) *Checkpoint {
-		c, err := OpenCheckpoint(msg, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return must.Get(OpenCheckpoint(msg, key))(t)
 	}
 	if _, err := a.check(testOrigin, open(b.note), open([]byte(a.extra.Note))); err == nil {
 		t.Error("a head of another size is accepted")
@@ -104,22 +96,13 @@ func TestIndependentLibraryAgrees(t *testing.T) {
 		root := w.log.root(n + 1)
 		for i := range n + 1 {
 			leaf := LeafHash(w.leaves[i].Kind, w.leaves[i].ID, w.leaves[i].C)
-			if err := proof.VerifyInclusion(rfc6962.DefaultHasher, uint64(i), uint64(n+1), leaf[:], raw(w.log.prove(n+1, i)), root[:]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proof.VerifyInclusion(rfc6962.DefaultHasher, uint64(i), uint64(n+1), leaf[:], raw(w.log.prove(n+1, i)), root[:]))
 		}
 		for m := int64(1); m <= n; m++ {
-			hashes, err := tlog.ProveTree(n+1, m, &w.log)
-			if err != nil {
-				t.Fatal(err)
-			}
+			hashes := must.Get(tlog.ProveTree(n+1, m, &w.log))(t)
 			old := w.log.root(m)
-			if err := proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(m), uint64(n+1), raw(hashes), old[:], root[:]); err != nil {
-				t.Fatal(err)
-			}
-			if err := CheckConsistency(&Checkpoint{Size: m, Root: old}, &Checkpoint{Size: n + 1, Root: root}, hashes); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(m), uint64(n+1), raw(hashes), old[:], root[:]))
+			must.Do(t, CheckConsistency(&Checkpoint{Size: m, Root: old}, &Checkpoint{Size: n + 1, Root: root}, hashes))
 			old[0] ^= 1
 			if err := CheckConsistency(&Checkpoint{Size: m, Root: old}, &Checkpoint{Size: n + 1, Root: root}, hashes); err == nil {
 				t.Fatal("another root is accepted")
@@ -140,14 +123,8 @@ func TestCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	msg := w.checkpoint()
-	key, err := note.NewVerifier(w.vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := OpenCheckpoint(msg, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(note.NewVerifier(w.vkey))(t)
+	c := must.Get(OpenCheckpoint(msg, key))(t)
 	if diff := cmp.Diff(&Checkpoint{testOrigin, 3, w.vault.root(3)}, c); diff != "" {
 		t.Error(diff)
 	}

@@ -15,17 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "write the files in testdata")
 
 func verify(t *testing.T, bundle []byte, vkey string, since []byte) *Report {
 	t.Helper()
-	r, err := Verify(bytes.NewReader(bundle), vkey, since)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(Verify(bytes.NewReader(bundle), vkey, since))(t)
 }
 
 func verdicts(r *Report) []Verdict {
@@ -74,14 +72,9 @@ func TestGolden(t *testing.T) {
 	} {
 		path := filepath.Join("testdata", name)
 		if *update {
-			if err := os.WriteFile(path, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, content, 0o644))
 		}
-		golden, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		golden := must.Get(os.ReadFile(path))(t)
 		if !bytes.Equal(golden, content) {
 			t.Errorf("%s differs from the current output", path)
 		}
@@ -197,9 +190,7 @@ func TestVerdicts(t *testing.T) {
 
 func encodeLeaf(w *world, n int64) []byte {
 	var b bytes.Buffer
-	if err := NewWriter(&b).Leaf(&w.leaves[n]); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, NewWriter(&b).Leaf(&w.leaves[n]))
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
@@ -223,9 +214,7 @@ func wantAgreement(t *testing.T, bundle []byte, vkey string, since []byte) {
 		args = append(args, filepath.Join(dir, "note"))
 	}
 	for name, text := range map[string][]byte{"bundle": bundle, "note": since} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	cmd := exec.CommandContext(t.Context(), "python3", args...)
 	out, err := cmd.CombinedOutput()

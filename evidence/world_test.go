@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const testOrigin = "vault.example/log"
@@ -21,13 +22,8 @@ const testOrigin = "vault.example/log"
 func signer(t testing.TB, seed byte) (note.Signer, string) {
 	t.Helper()
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{seed}, 64)), testOrigin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	s := must.Get(note.NewSigner(skey))(t)
 	return s, vkey
 }
 
@@ -169,11 +165,7 @@ func (w *world) tenantNote() []byte {
 }
 
 func (w *world) sign(c *Checkpoint) []byte {
-	msg, err := c.Sign(w.signer)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return msg
+	return must.Get(c.Sign(w.signer))(w.t)
 }
 
 func (w *world) proven(index int64) Proven {
@@ -186,9 +178,7 @@ func (w *world) bundle() []byte {
 	var b bytes.Buffer
 	out := NewWriter(&b)
 	check := func(err error) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 	}
 	check(out.Header(&Header{w.tenant, msg, len(w.events)}))
 	for _, index := range w.events {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestTransformText(t *testing.T) {
@@ -34,9 +36,7 @@ func TestRuleJSON(t *testing.T) {
 		Conditions: []Condition{{ID, StartsWith, "a"}},
 	}
 	var got Rule
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &got))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("decoded rule (-want +got):\n%s", diff)
 	}

@@ -1,14 +1,14 @@
 package access
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+)
 
 func mustNew(t testing.TB, rules []Rule, permissions ...string) *Grant {
 	t.Helper()
-	g, err := New(rules, permissions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(New(rules, permissions))(t)
 }
 
 // on returns a rule on a container.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const mib = 1 << 20
@@ -78,9 +79,7 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	p := newProcess(0)
 	tenant := uuid.New()
 	slow := p.Enter(tenant, false, nil)
-	if err := slow.Arrive(t.Context(), 256*mib); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, slow.Arrive(t.Context(), 256*mib))
 	next := p.Enter(tenant, false, nil)
 	if err := next.Arrive(t.Context(), 2*mib); !errors.Is(err, ErrFull) {
 		t.Errorf("another body: %v", err)
@@ -105,9 +104,7 @@ func TestBodyIsChargedOnce(t *testing.T) {
 	p := newProcess(0)
 	r := p.Enter(uuid.New(), false, nil)
 	for range 2 {
-		if err := r.Body(t.Context(), mib); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Body(t.Context(), mib))
 	}
 	if r.Held() != mib {
 		t.Errorf("held: %d", r.Held())
@@ -157,9 +154,7 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	p := newProcess(time.Minute)
 	tenant := uuid.New()
 	first, large, small := p.Enter(tenant, false, nil), p.Enter(tenant, false, nil), p.Enter(tenant, false, nil)
-	if err := first.Hold(t.Context(), 400*mib); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Hold(t.Context(), 400*mib))
 	var waiting sync.WaitGroup
 	hold := func(r *Room, bytes int) {
 		waiting.Go(func() {
@@ -208,9 +203,7 @@ func TestTurnsOfTenants(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, r := range []*Room{busy, busy, other} { // a room keeps its turn
-		if err := r.Turn(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Turn(t.Context()))
 	}
 	for name, r := range map[string]*Room{"the same tenant": again, "a third tenant": third} {
 		if err := r.Turn(gone); !errors.Is(err, context.Canceled) {
@@ -244,19 +237,13 @@ func TestLargeWrites(t *testing.T) {
 	p := New(1 << 30)
 	p.writes = share.New[payer](share.Limits{Total: 2, Each: 1})
 	tenant := uuid.New()
-	done, err := p.Enter(tenant, false, nil).Write(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(p.Enter(tenant, false, nil).Write(t.Context()))(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Enter(tenant, false, nil).Write(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("the same tenant: %v", err)
 	}
-	other, err := p.Enter(uuid.New(), false, nil).Write(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(p.Enter(uuid.New(), false, nil).Write(t.Context()))(t)
 	done()
 	other()
 	p.empty(t)
@@ -269,10 +256,7 @@ func TestLargeWritesTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(0)
 		tenant := uuid.New()
-		done, err := p.Enter(tenant, false, nil).Write(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := must.Get(p.Enter(tenant, false, nil).Write(t.Context()))(t)
 		for range 3 {
 			start := time.Now()
 			_, err := p.Enter(tenant, false, nil).Write(t.Context())
@@ -292,10 +276,7 @@ func TestNilRoomHasNoLimits(t *testing.T) {
 	if r != nil {
 		t.Fatal("a room without Enter")
 	}
-	done, err := r.Write(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(r.Write(t.Context()))(t)
 	done()
 	for name, err := range map[string]error{
 		"arrive": r.Arrive(t.Context(), 1), "hold": r.Hold(t.Context(), 1), "body": r.Body(t.Context(), 1),

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -45,15 +46,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	t.Cleanup(func() { _ = db.Close() })
-	master, err := seal.NewAEAD(seal.RandomKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	master := must.Get(seal.NewAEAD(seal.RandomKey()))(t)
 	w := &world{store: &counting{Storage: db}, tenant: uuid.New()}
 	w.now.Store(new(time.Now()))
 	w.Vault = New(Config{
@@ -77,14 +72,8 @@ func (w *world) observe(ctx context.Context, e Event) (context.Context, func(err
 
 func (w *world) addTenant(t *testing.T, master seal.AEAD) {
 	t.Helper()
-	ring, err := seal.NewRing(w.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrapped, err := keyring.Wrap(t.Context(), master, ring, storage.ID(w.tenant))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(seal.NewRing(w.Now()))(t)
+	wrapped := must.Get(keyring.Wrap(t.Context(), master, ring, storage.ID(w.tenant)))(t)
 	op := &Op{Caller: w.Owner(w.tenant), State: &State{Ring: ring, ReadAt: time.Now()}, Now: w.Now()}
 	rec := storage.Record{Kind: keyring.KindTenant, ID: op.TenantID(), Name: "Acme", CreatedAt: op.Now}
 	w.add(t, op, rec, Tenant{ID: w.tenant, Name: "Acme"}, storage.Record{Kind: keyring.KindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: op.Now})
@@ -93,25 +82,17 @@ func (w *world) addTenant(t *testing.T, master seal.AEAD) {
 // add stores a record.
 func (w *world) add(t *testing.T, op *Op, rec storage.Record, doc any, also ...storage.Record) {
 	t.Helper()
-	if err := op.SealRecord(&rec, doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, op.SealRecord(&rec, doc))
 	ch := op.Change()
 	ch.InsertRecords = append(also, rec)
 	ch.Logs = []storage.Log{op.Entry(audit.Create, rec.Kind, uuid.UUID(rec.ID).String())}
-	if err := op.Write(t.Context(), ch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, op.Write(t.Context(), ch))
 }
 
 // begun returns an operation of a caller.
 func begun(t *testing.T, c Caller) *Op {
 	t.Helper()
-	op, err := Do(t.Context(), c, &Verb{}, func(_ context.Context, op *Op) (*Op, error) { return op, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return op
+	return must.Get(Do(t.Context(), c, &Verb{}, func(_ context.Context, op *Op) (*Op, error) { return op, nil }))(t)
 }
 
 // application adds an application that may read tokens, and returns its key.
@@ -130,10 +111,7 @@ func TestVerbsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := w.Owner(w.tenant)
-	key, err := w.Authenticate(t.Context(), w.application(t, time.Time{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(w.Authenticate(t.Context(), w.application(t, time.Time{})))(t)
 	inTx, inOnce := owner.InTx(&sql.Tx{}), owner.Holding(&Pending{})
 	piecewise := errors.New("vault: V cannot be part of Once: it writes piece by piece")
 	for name, c := range map[string]struct {
@@ -200,16 +178,11 @@ func TestRequestAuthenticatesOnce(t *testing.T) {
 	w := newWorld(t)
 	text := w.application(t, w.Now().Add(time.Hour))
 	w.store.lookups.Store(0)
-	c, err := w.Authenticate(t.Context(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(w.Authenticate(t.Context(), text))(t)
 	derived := c.At(c.AsUser("ops").Masked())
 	for range 3 {
 		for _, c := range []Caller{c, derived} {
-			if err := Run(t.Context(), c, &Verb{Permission: access.TokenRead}, nothing); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Run(t.Context(), c, &Verb{Permission: access.TokenRead}, nothing))
 		}
 	}
 	if n := w.store.lookups.Load(); n != 1 {
@@ -232,21 +205,13 @@ func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := w.application(t, time.Time{})
-	c, err := w.Authenticate(t.Context(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(w.Authenticate(t.Context(), text))(t)
 	op := begun(t, w.Owner(w.tenant))
-	rec, err := op.Record(t.Context(), audit.Application, c.ApplicationID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := must.Get(op.Record(t.Context(), audit.Application, c.ApplicationID()))(t)
 	ch := op.Change()
 	ch.DeleteRecords = []storage.RecordDelete{{Kind: rec.Kind, ID: rec.ID, Rev: rec.Rev}}
 	ch.Logs = []storage.Log{op.Entry(audit.Delete, rec.Kind, c.ApplicationID().String())}
-	if err := op.Write(t.Context(), ch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, op.Write(t.Context(), ch))
 	w.ForgetIdentities()
 	if err := Run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
 		t.Errorf("the identity of a deleted application: %v", err)
@@ -273,15 +238,10 @@ func TestPendingWrites(t *testing.T) {
 	jobs.Logs = []storage.Log{op.Entry(audit.React, audit.Reactor, "r")}
 	committed := false
 	for _, err := range []error{op.Write(t.Context(), jobs), op.LogReads(t.Context(), audit.Read, Entity{Type: "token", ID: "t"})} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	op.Afterwards(func() { committed = true })
-	all, err := writes.Change(op)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(writes.Change(op))(t)
 	if len(all.UpdateJobs) != 1 || len(all.DeleteJobs) != 1 || len(all.Logs) != 2 || all.Relaxed || committed {
 		t.Errorf("%+v, committed: %v", all, committed)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // revealing returns an application whose rules reveal everything.
@@ -63,18 +64,10 @@ func TestMasked(t *testing.T) {
 	who := revealing(tenant)
 	for name, id := range map[string]Identity{"owner": Owner(tenant), "application": {who: who, grant: who.grant}} {
 		derived := id.AsUser("ops").Masked()
-		text, err := json.Marshal(derived.Stored())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(derived.Stored()))(t)
 		var stored Stored
-		if err := json.Unmarshal(text, &stored); err != nil {
-			t.Fatal(err)
-		}
-		kept, err := stored.Identity(tenant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &stored))
+		kept := must.Get(stored.Identity(tenant))(t)
 		for what, id := range map[string]Identity{"derived": derived, "renewed": derived.renewed(id.who), "kept": kept.renewed(id.who)} {
 			if seen, _ := id.Grant().Decide(access.TokenRead, "t", []string{"/"}); seen != access.Mask {
 				t.Errorf("%s, %s: reads with %v", name, what, seen)
@@ -97,10 +90,7 @@ func TestStoredIdentityKeepsItsManner(t *testing.T) {
 	id := Identity{who: who, grant: who.grant}.Masked().AsUser("ops").Calling(uuid.New()).From("192.0.2.7")
 	for range 2 { // a stored identity can be stored again
 		stored := id.Stored()
-		kept, err := stored.Identity(who.tenant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(stored.Identity(who.tenant))(t)
 		want, got := *id.manner, *kept.manner
 		if len(got.limits) != len(want.limits)+1 {
 			t.Errorf("%d limits, want one more than %d", len(got.limits), len(want.limits))

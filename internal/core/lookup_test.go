@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestLookupsCompareKeys lists every call that finds a record by a key. All calls
@@ -39,9 +41,7 @@ func TestLookupsCompareKeys(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[string]int{
 		"internal/core/revision.go":     1, // Lookup itself, on the storage
 		"internal/core/authenticate.go": 1, // API keys and session keys

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestStoredResponseRoundTrip(t *testing.T) {
@@ -26,10 +27,7 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 		"too many":    {Status: 200, TooMany: true},
 		"odd headers": {Status: 201, Header: http.Header{"": {"x"}, "A": {"", "b"}, "é": {"\x00\xff"}}, Body: make([]byte, 300)},
 	} {
-		encoded, err := a.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := must.Get(a.Encode())(t)
 		var got core.StoredResponse
 		if err := got.Decode(encoded); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestBodyEndsWithContext cancels the context while a response is read.
@@ -23,14 +25,9 @@ func TestBodyEndsWithContext(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	resp, err := newClient(t, policy).Do(request(t, ctx, "GET", url, nil), "tenant")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(newClient(t, policy).Do(request(t, ctx, "GET", url, nil), "tenant"))(t)
 	defer resp.Body.Close()
-	if _, err := io.ReadFull(resp.Body, make([]byte, len("begin"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(resp.Body, make([]byte, len("begin"))))(t)
 	cancel()
 	if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("reading on: %v, want context.Canceled", err)

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,11 +72,7 @@ func get(t *testing.T, c *Client, url string) (*http.Response, error) {
 
 func request(t *testing.T, ctx context.Context, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return req
+	return must.Get(http.NewRequestWithContext(ctx, method, url, body))(t)
 }
 
 // readAll returns the body of a response and closes it.
@@ -85,10 +82,7 @@ func readAll(t *testing.T, resp *http.Response, err error) string {
 		t.Fatalf("%v (%v)", err, errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(resp.Body))(t)
 	return string(text)
 }
 
@@ -99,10 +93,7 @@ func ok(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }
 // arrive.
 func TestRefusedBeforeAnyPacket(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	for _, host := range []string{
@@ -125,15 +116,9 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 			t.Errorf("%s at the dialer: %v, want ErrForbidden", host, err)
 		}
 	}
-	own, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 	defer own.Close()
-	first, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(listener.Accept())(t)
 	defer first.Close()
 	if first.RemoteAddr().String() != own.LocalAddr().String() {
 		t.Error("a refused request has connected")
@@ -145,9 +130,7 @@ func TestRebinding(t *testing.T) {
 	url, policy := destination(t, nil, ok)
 	policy.Lookup = answers("127.0.0.1", "127.0.0.2")
 	c := newClient(t, policy)
-	if _, err := c.CheckURL(url); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CheckURL(url))(t)
 	req := request(t, t.Context(), "GET", url, nil)
 	req.Close = true // so that the next request looks up the name again
 	resp, err := c.Do(req, "tenant")
@@ -290,9 +273,7 @@ func TestDeadlines(t *testing.T) {
 		panic(http.ErrAbortHandler) // a response might still reach a client that is about to hang up
 	})
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { silent.Close() })
 
 	const short = 100 * time.Millisecond
@@ -345,14 +326,8 @@ func TestTenantLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, err := do("a", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := do("a", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(do("a", url))(t)
+	second := must.Get(do("a", url))(t)
 	sent := &closing{Reader: strings.NewReader("body")}
 	if _, err := c.Do(request(t, t.Context(), "POST", url, sent), "a"); !errors.Is(err, ErrBusy) || !sent.closed {
 		t.Errorf("a third request: %v, want ErrBusy; its body is closed: %v", err, sent.closed)

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http/httptrace"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestSurplusResponseIsDetected checks all states that an exchange can see
@@ -33,9 +35,7 @@ func TestSurplusResponseIsDetected(t *testing.T) {
 		x.begin(httptrace.GotConnInfo{Conn: conn, Reused: test.reused})
 		if test.reads {
 			go func() { _, _ = there.Write([]byte("answer")) }()
-			if _, err := io.ReadFull(counted, make([]byte, 6)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.ReadFull(counted, make([]byte, 6)))(t)
 		}
 		if got := x.surplus(); got != test.want {
 			t.Errorf("%s: surplus %v", name, got)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -35,25 +36,17 @@ type restored struct {
 
 func (r *restored) open() {
 	r.t.Helper()
-	store, err := sqlite.Open(context.Background(), r.path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(context.Background(), r.path))(r.t)
 	r.store = store
-	r.Vault, err = vault.Open(r.t.Context(), store, r.key, &vault.Config{
+	r.Vault = must.Get(vault.Open(r.t.Context(), store, r.key, &vault.Config{
 		Now: r.clock.Now, SweepEvery: -1, WorkEvery: -1,
 		Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{r.anchor}},
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}))(r.t)
 }
 
 func (r *restored) close() {
 	r.t.Helper()
-	if err := r.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.Close())
 }
 
 func (r *restored) owner() *vault.Owner { return r.Tenant(r.tenant) }
@@ -62,9 +55,7 @@ func (r *restored) create(ids ...string) {
 	r.t.Helper()
 	for _, id := range ids {
 		r.clock.Advance(time.Second)
-		if _, err := r.owner().CreateToken(r.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Get(r.owner().CreateToken(r.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))(r.t)
 	}
 }
 
@@ -85,9 +76,7 @@ func (r *restored) erase(ids ...string) (last *vault.Erasure) {
 func (r *restored) there() (ids []string) {
 	r.t.Helper()
 	for tok, err := range r.owner().AllTokens(r.t.Context(), vault.ListTokensParams{}) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, err)
 		ids = append(ids, tok.ID)
 	}
 	return ids
@@ -97,9 +86,7 @@ func (r *restored) there() (ids []string) {
 func (r *restored) bundle() []byte {
 	r.t.Helper()
 	var b bytes.Buffer
-	if err := r.owner().ExportEvidence(r.t.Context(), &b); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.owner().ExportEvidence(r.t.Context(), &b))
 	return b.Bytes()
 }
 
@@ -111,9 +98,7 @@ func (r *restored) log() []byte {
 		if err == nil {
 			err = json.NewEncoder(&b).Encode(e)
 		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, err)
 	}
 	return b.Bytes()
 }
@@ -128,26 +113,18 @@ func newRestored(t *testing.T) (r *restored, bundle, log []byte) {
 		anchor: vault.AnchorFile(filepath.Join(folder, "notes")),
 	}
 	r.open()
-	tenant, err := r.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(r.CreateTenant(t.Context(), "Acme"))(t)
 	r.tenant = tenant.ID
 	r.create("aaa", "bbb", "ccc", "ddd")
 	r.erase("ddd")
 	r.create("ddd") // another token with the id
 	r.close()
-	backup, err := os.ReadFile(r.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backup := must.Get(os.ReadFile(r.path))(t)
 	r.open()
 	r.erase("aaa", "bbb")
 	bundle, log = r.bundle(), r.log()
 	r.close()
-	if err := os.WriteFile(r.path, backup, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(r.path, backup, 0o600))
 	return r, bundle, log
 }
 
@@ -170,18 +147,12 @@ func TestErasuresAreAppliedAgain(t *testing.T) {
 			defer func() { r.close() }()
 			again := func(p vault.EraseAgainParams) *vault.ErasedAgain {
 				t.Helper()
-				done, err := r.EraseAgain(t.Context(), p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return done
+				return must.Get(r.EraseAgain(t.Context(), p))(t)
 			}
 			if _, err := r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}); !errors.Is(err, vault.ErrConflict) {
 				t.Errorf("before the restore is accepted: %v", err)
 			}
-			if err := r.AcceptRestore(t.Context(), "disk failure"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.AcceptRestore(t.Context(), "disk failure"))
 			r.close()
 			r.open()
 			if s, err := r.EvidenceStatus(); err != nil || !s.LacksErasures || !strings.Contains(s.Wrong(), "erasures") {
@@ -215,9 +186,7 @@ func TestEraseAgainRefusesOtherFiles(t *testing.T) {
 	r, bundle, log := newRestored(t)
 	r.open()
 	defer r.close()
-	if err := r.AcceptRestore(t.Context(), "disk failure"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.AcceptRestore(t.Context(), "disk failure"))
 	for name, file := range map[string][]byte{
 		"an altered bundle":  bytes.ReplaceAll(bundle, []byte(`"entity_id":"aaa"`), []byte(`"entity_id":"ccc"`)),
 		"a part of a bundle": bundle[:len(bundle)/2],
@@ -243,10 +212,7 @@ func TestAnErasureIsASignedEvent(t *testing.T) {
 	r.open()
 	defer r.close()
 	done := r.erase("aaa")
-	public, err := r.EvidenceKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must.Get(r.EvidenceKey())(t)
 	bundle := r.bundle()
 	if report, err := evidence.Verify(bytes.NewReader(bundle), public, nil); err != nil || !report.OK() {
 		t.Fatalf("%+v, %v", report, err)
@@ -256,9 +222,7 @@ func TestAnErasureIsASignedEvent(t *testing.T) {
 	}
 	proven := 0
 	for e, err := range r.owner().AllLogs(t.Context(), vault.ListLogsParams{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if e.EntityID != done.ID.String() && e.EntityID != "aaa" {
 			continue
 		}
@@ -281,16 +245,11 @@ func hasErasure(t *testing.T, bundle []byte, want *vault.Erasure) bool {
 	t.Helper()
 	for text := range strings.Lines(string(bundle)) {
 		var line struct{ Event *evidence.Proven }
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &line))
 		if line.Event == nil {
 			continue
 		}
-		e, err := evidence.ParseEvent([]byte(line.Event.Body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(evidence.ParseEvent([]byte(line.Event.Body)))(t)
 		if e.Kind == evidence.EventErasure && e.ID == want.ID && e.Count == int64(want.Count) && e.Reason == want.Reason {
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -20,10 +21,7 @@ func TestEraseByID(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.jane(t, 3)
-		_, err := w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "secret-pii", Type: vault.TypeGeneric, Data: "x", Containers: []string{"/pii/high/"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "secret-pii", Type: vault.TypeGeneric, Data: "x", Containers: []string{"/pii/high/"}}))(t)
 		ids := []string{"jane-000", "jane-001", "jane-001", "nobody", "not\x00an id", "", "secret-pii"}
 		for range 900 {
 			ids = append(ids, uuid.NewString())
@@ -62,14 +60,8 @@ func TestEraseByID(t *testing.T) {
 // dependents.
 func TestEraseInATransaction(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "v.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := store.OpenDB()
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "v.db")))(t)
+	db := must.Get(store.OpenDB())(t)
 	defer func() { _ = db.Close() }()
 	w := &world{inbox: httptest.NewServer(http.NotFoundHandler())}
 	defer w.inbox.Close()
@@ -79,10 +71,7 @@ func TestEraseInATransaction(t *testing.T) {
 	responses := w.dependents(t)
 	before := w.found(t, janes.Query)
 	for _, commits := range []bool{false, true} {
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(db.BeginTx(t.Context(), nil))(t)
 		done, err := w.Owner.InTx(tx).EraseTokens(t.Context(), janes)
 		if err != nil || done.Count != before || done.Left != 0 {
 			t.Fatalf("in the transaction: %+v, %v", done, err)
@@ -97,9 +86,7 @@ func TestEraseInATransaction(t *testing.T) {
 			t.Errorf("after the commit %d tokens, %v", w.found(t, janes.Query), err)
 		}
 		for range 2 {
-			if _, err := w.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Sweep(t.Context()))(t)
 		}
 		w.checkDependents(t, responses)
 		var bundle bytes.Buffer

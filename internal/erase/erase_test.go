@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -55,10 +56,7 @@ func onBoth(t *testing.T, test func(*testing.T, *world)) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := must.Get(open(t))(t)
 			test(t, newWorld(t, store))
 		})
 	}
@@ -104,12 +102,9 @@ func (w *world) jane(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		for _, person := range []string{"jane", "joe"} {
-			_, err := w.Owner.CreateToken(t.Context(), vault.TokenParams{
+			must.Get(w.Owner.CreateToken(t.Context(), vault.TokenParams{
 				ID: fmt.Sprintf("%s-%03d", person, i), Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"person": person},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 		}
 	}
 }
@@ -118,20 +113,14 @@ var janes = vault.EraseParams{Query: "metadata.person:jane", Reason: "case 4711"
 
 func (w *world) found(t *testing.T, query string) int {
 	t.Helper()
-	page, err := w.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(w.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query}))(t)
 	return page.Pagination.TotalItems
 }
 
 func (w *world) jobs(t *testing.T) (n int) {
 	t.Helper()
 	for _, dead := range []bool{false, true} {
-		jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: dead})
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := must.Get(w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: dead}))(t)
 		n += len(jobs)
 	}
 	return n
@@ -141,9 +130,7 @@ func (w *world) entries(t *testing.T, p vault.ListLogsParams) []vault.LogEntry {
 	t.Helper()
 	var all []vault.LogEntry
 	for e, err := range w.Management.AllLogs(t.Context(), p) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, *e)
 	}
 	return all
@@ -153,10 +140,7 @@ func TestEraseDeletesFoundTokens(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.jane(t, 3)
-		done, err := w.Private.EraseTokens(t.Context(), janes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := must.Get(w.Private.EraseTokens(t.Context(), janes))(t)
 		if done.Count != 3 || done.Left != 0 || done.Reason != janes.Reason || done.ID == uuid.Nil || !done.CreatedAt.Equal(w.Clock.Now()) {
 			t.Errorf("the erasure: %+v", done)
 		}
@@ -207,18 +191,12 @@ func (w *world) kept(t *testing.T, reactor uuid.UUID, key string) (created, ran 
 // queue starts an asynchronous run with a token.
 func (w *world) queue(t *testing.T, reactor uuid.UUID, id string) {
 	t.Helper()
-	_, err := w.Private.ReactAsync(t.Context(), reactor, vault.ReactParams{Args: map[string]any{"it": "{{ " + id + " }}"}, CallbackURL: w.inbox.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.ReactAsync(t.Context(), reactor, vault.ReactParams{Args: map[string]any{"it": "{{ " + id + " }}"}, CallbackURL: w.inbox.URL}))(t)
 }
 
 func (w *world) reactor(t *testing.T) uuid.UUID {
 	t.Helper()
-	r, err := w.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "echo", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "echo", Code: "x", Configuration: map[string]string{}}))(t)
 	return r.ID
 }
 
@@ -230,9 +208,7 @@ func (w *world) dependents(t *testing.T) (responses map[string][]func() error) {
 	for _, person := range []string{"jane", "joe"} {
 		created, ran := w.kept(t, reactor, person+"-x")
 		for _, f := range []func() error{created, ran} {
-			if err := f(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f())
 		}
 		responses[person] = []func() error{created, ran}
 		w.queue(t, reactor, person+"-x")
@@ -269,9 +245,7 @@ func TestEraseDeletesDependents(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		responses := w.dependents(t)
-		if _, err := w.Owner.EraseTokens(t.Context(), janes); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Owner.EraseTokens(t.Context(), janes))(t)
 		w.checkDependents(t, responses)
 		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationReact, EntityType: "reactor"}); !strings.HasPrefix(e[0].Message, "Reactor job erased") {
 			t.Errorf("the newest entry of the reactor: %q", e[0].Message)
@@ -322,15 +296,11 @@ func TestSweepSettlesAnErasure(t *testing.T) {
 		if n := w.jobs(t); n != 4 {
 			t.Errorf("%d jobs before the sweep", n)
 		}
-		if _, err := w.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Sweep(t.Context()))(t)
 		w.checkDependents(t, responses)
 		w.notes(t, 1)
 		w.Clock.Advance(15 * time.Minute)
-		if _, err := w.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Sweep(t.Context()))(t)
 		w.notes(t, 0)
 	})
 }
@@ -347,10 +317,7 @@ func (w *world) notes(t *testing.T, want int) {
 // A call ends after 30 seconds and reports how many tokens are left.
 func TestEraseHasATimeLimit(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	w := newWorld(t, store)
 	w.jane(t, 450)
 	slow := &slow{Storage: store, clock: w.Clock}
@@ -385,12 +352,9 @@ func TestEraseRespectsRules(t *testing.T) {
 	t.Parallel()
 	w := &world{Vault: vaulttest.New(t)}
 	w.jane(t, 2)
-	_, err := w.Owner.CreateToken(t.Context(), vault.TokenParams{
+	must.Get(w.Owner.CreateToken(t.Context(), vault.TokenParams{
 		ID: "jane-pii", Type: vault.TypeGeneric, Data: "x", Containers: []string{"/pii/high/"}, Metadata: map[string]string{"person": "jane"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	rules := []vault.AccessRule{
 		{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:search"}},
 		{Priority: 2, Container: "/general/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:delete"}},

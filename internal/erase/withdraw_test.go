@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -31,33 +32,23 @@ func newWithdrawing(t *testing.T) *withdrawing {
 	}}
 	w.open()
 	tenant, err := w.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.tenant = tenant.ID
 	w.create("erased", "erased-by-id", "erased-in-tx", "deleted", "kept")
 	w.deleted, w.rekeyed, w.kept = w.application("Deleted", vault.ApplicationPrivate), w.application("Rekeyed", vault.ApplicationPrivate), w.application("Kept", vault.ApplicationPrivate)
 	w.public, err = w.Authenticate(t.Context(), w.application("Public", vault.ApplicationPublic).Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if w.session, err = w.public.CreateSession(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	err = w.owner().AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: w.session.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.clock.Now().Add(24 * time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return w
 }
 
 func (w *withdrawing) application(name string, typ vault.ApplicationType) *vault.Application {
 	w.t.Helper()
-	app, err := w.owner().CreateApplication(w.t.Context(), vault.ApplicationParams{Name: name, Type: typ, Permissions: []vault.Permission{"token:create"}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return app
+	return must.Get(w.owner().CreateApplication(w.t.Context(), vault.ApplicationParams{Name: name, Type: typ, Permissions: []vault.Permission{"token:create"}}))(w.t)
 }
 
 // withdraw withdraws one of each kind.
@@ -74,9 +65,7 @@ func (w *withdrawing) withdraw() {
 		w.t.Fatal(sessions, err)
 	}
 	w.newKey = regenerated.Key
-	if err := w.owner().DeleteSession(ctx, sessions.Data[0].ID); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.owner().DeleteSession(ctx, sessions.Data[0].ID))
 }
 
 // eraseInTx erases a token in a transaction on the database.
@@ -118,10 +107,7 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 			t.Parallel()
 			w := newWithdrawing(t)
 			w.close()
-			backup, err := os.ReadFile(w.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			backup := must.Get(os.ReadFile(w.path))(t)
 			w.open()
 			w.withdraw()
 			want := map[string]bool{"deleted": false, "rekeyed": false, "kept": true, "session": false}
@@ -130,14 +116,10 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 			}
 			file := map[string][]byte{"bundle": w.bundle(), "log": w.log()}[name]
 			w.close()
-			if err := os.WriteFile(w.path, backup, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(w.path, backup, 0o600))
 			w.open()
 			defer func() { w.close() }()
-			if err := w.AcceptRestore(t.Context(), "disk failure"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.AcceptRestore(t.Context(), "disk failure"))
 			w.close()
 			w.open()
 			if diff := cmp.Diff(map[string]bool{"deleted": true, "rekeyed": true, "kept": true, "session": true}, w.working()); diff != "" || len(w.there()) != 5 {
@@ -168,10 +150,7 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 // checkAgain compares the outcome of withdrawing again.
 func (w *withdrawing) checkAgain(want vault.ErasedAgain, file []byte, dry bool) {
 	w.t.Helper()
-	done, err := w.EraseAgain(w.t.Context(), vault.EraseAgainParams{Files: files(file), DryRun: dry})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	done := must.Get(w.EraseAgain(w.t.Context(), vault.EraseAgainParams{Files: files(file), DryRun: dry}))(w.t)
 	if diff := cmp.Diff(&want, done); diff != "" {
 		w.t.Errorf("withdrawn again (-want +got):\n%s", diff)
 	}
@@ -184,10 +163,7 @@ func (w *withdrawing) checkOwnKey(file []byte) {
 	if _, err := w.Authenticate(w.t.Context(), w.newKey); !errors.Is(err, vault.ErrUnauthenticated) {
 		w.t.Errorf("the key that the restore lost: %v", err)
 	}
-	app, err := w.owner().RegenerateKey(w.t.Context(), w.rekeyed.ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	app := must.Get(w.owner().RegenerateKey(w.t.Context(), w.rekeyed.ID))(w.t)
 	w.checkAgain(vault.ErasedAgain{Erased: 4}, file, false)
 	if _, err := w.Authenticate(w.t.Context(), app.Key); err != nil {
 		w.t.Errorf("the new key: %v", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -88,11 +89,7 @@ func (b byTenant) Records(ctx context.Context, tenant storage.ID, kind string, i
 
 func wrapped(t *testing.T, w *world, id storage.ID) []byte {
 	t.Helper()
-	out, err := Wrap(t.Context(), w.key, w.ring, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(Wrap(t.Context(), w.key, w.ring, id))(t)
 }
 
 func TestShownURI(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -54,9 +55,7 @@ type world struct {
 func newWorld(t *testing.T, age time.Duration) *world {
 	t.Helper()
 	aead, err := seal.NewAEAD(seal.RandomKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &world{key: &countedKey{AEAD: aead}, store: records{}, tenant: uuid.New()}
 	if w.ring, err = seal.NewRing(time.Now()); err != nil {
 		t.Fatal(err)
@@ -87,10 +86,7 @@ func (w *world) seal(t *testing.T, ring *seal.Ring) {
 // wrap stores a ring.
 func (w *world) wrap(t *testing.T, ring *seal.Ring) {
 	t.Helper()
-	wrapped, err := Wrap(t.Context(), w.key, ring, storage.ID(w.tenant))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wrapped := must.Get(Wrap(t.Context(), w.key, ring, storage.ID(w.tenant)))(t)
 	w.store[KindRing] = []storage.Record{{Kind: KindRing, ID: storage.ID(w.tenant), Body: wrapped}}
 }
 
@@ -121,10 +117,7 @@ func TestKeyIsDestroyedDuringARead(t *testing.T) {
 				func() (*seal.Ring, error) { return ring.Promote() },
 				func() (*seal.Ring, error) { return ring.Destroy() },
 			} {
-				next, err := step()
-				if err != nil {
-					t.Fatal(err)
-				}
+				next := must.Get(step())(t)
 				ring = next
 			}
 			reads := 0
@@ -158,9 +151,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 			if err != nil || state.Doc != "the document" {
 				t.Fatalf("%v, %v", state, err)
 			}
-			if _, err := w.Reload(t.Context(), w.tenant); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Reload(t.Context(), w.tenant))(t)
 		}
 		if got := w.key.opened.Load(); got != want {
 			t.Errorf("the master key was used %d times, want %d", got, want)
@@ -277,11 +268,7 @@ func TestKeysAreReadAgainInTime(t *testing.T) {
 		w := newWorld(t, MaxAge)
 		get := func() *State[string] {
 			t.Helper()
-			state, err := w.Get(t.Context(), w.tenant)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return state
+			return must.Get(w.Get(t.Context(), w.tenant))(t)
 		}
 		first := get()
 		<-time.After(MaxAge - timeToWrite - time.Millisecond)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // hangingKey is a key in a service that hangs while hangs is set.
@@ -46,14 +47,8 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				aead, err := seal.NewAEAD(seal.RandomKey())
-				if err != nil {
-					t.Fatal(err)
-				}
-				sealed, err := aead.Encrypt([]byte("ring"), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				aead := must.Get(seal.NewAEAD(seal.RandomKey()))(t)
+				sealed := must.Get(aead.Encrypt([]byte("ring"), nil))(t)
 				keys := map[string]*hangingKey{"hung": {AEAD: aead}, "other": {AEAD: aead}}
 				own := NewOwnKeys(OwnConfig{
 					Open: func(_ context.Context, uri string) (seal.AEAD, error) { return keys[uri], nil },
@@ -67,9 +62,7 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 					return err
 				}
 				if !fromStart {
-					if err := open("hung"); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, open("hung"))
 				}
 				keys["hung"].hangs.Store(true)
 				began, errs := time.Now(), make(chan error, 20)

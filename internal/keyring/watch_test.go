@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // holder is the holder of a key. Its answer can be changed.
@@ -100,9 +101,7 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch, h := watched(t, time.Minute, 5*time.Minute)
-		if err := w.after(t, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.after(t, 0))
 		h.set(errDenied, false)
 		if err := w.after(t, 29*time.Second); err != nil {
 			t.Errorf("before the check: %v", err)
@@ -180,9 +179,7 @@ func TestSlowHolderKeepsKeysYoung(t *testing.T) {
 		h.takes = checkTimeout - time.Second
 		h.mu.Unlock()
 		for range 600 {
-			if err := w.after(t, time.Second); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.after(t, time.Second))
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // breakouts are contents of tokens that end a string, a line, a record or an
@@ -113,10 +114,7 @@ func texts(t *testing.T, typ, body, sep string) (all []any) {
 // A value that is an object stays on its line.
 func TestObjectsStayOnTheirLine(t *testing.T) {
 	t.Parallel()
-	tok, err := jsonx.Parse([]byte("{\n \"a\": [\n1.10,\"\\n\"]\n}"), jsonx.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(jsonx.Parse([]byte("{\n \"a\": [\n1.10,\"\\n\"]\n}"), jsonx.Limits{}))(t)
 	got, bad := fill(t, ofType("application/x-ndjson"), "\"{{ tok }}\"\n\"{{ tok }}!\"\n", tok)
 	if want := "{\"a\":[1.10,\"\\n\"]}\n\"{\\\"a\\\":[1.10,\\\"\\\\n\\\"]}!\"\n"; bad != nil || got != want {
 		t.Errorf("got %q (%v), want %q", got, bad, want)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -13,19 +14,13 @@ import (
 func restore(t *testing.T, store storage.Storage, before []storage.Record) {
 	t.Helper()
 	now, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, r := range now {
 		c := &storage.Change{Tenant: r.Tenant, DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}}
-		if err := store.Write(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Write(t.Context(), c))
 	}
 	for _, r := range before {
-		if err := store.Write(t.Context(), &storage.Change{Tenant: r.Tenant, InsertRecords: []storage.Record{r}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Write(t.Context(), &storage.Change{Tenant: r.Tenant, InsertRecords: []storage.Record{r}}))
 	}
 }
 
@@ -37,32 +32,19 @@ func TestRestoreAfterARotation(t *testing.T) {
 	h := onMemory(t)
 	key := vault.NewKey()
 	start := func() *vault.Vault {
-		v, err := vault.Open(t.Context(), h, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+		return must.Get(vault.Open(t.Context(), h, key, &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	}
 	v := start()
 	t.Cleanup(func() { v.Close() })
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	before, _, err := h.ListRecords(t.Context(), storage.RecordFilter{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, v.RotateDataKeys(t.Context(), tenant.ID, nil))
 	create := func(v *vault.Vault, id string) error {
 		_, err := v.Tenant(tenant.ID).CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"})
 		return err
 	}
-	if err := create(v, "rotated"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, create(v, "rotated"))
 	restore(t, h.Storage, before)
 	if err := create(v, "restored"); !errors.Is(err, fault.ErrAltered) {
 		t.Errorf("after the restore: got %v, want ErrAltered", err)

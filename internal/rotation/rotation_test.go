@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -27,10 +28,7 @@ type hooked struct {
 // onMemory returns a hooked storage in memory.
 func onMemory(t *testing.T) *hooked {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	return &hooked{Storage: store, Gate: &keyring.Gate{}}
 }
 
@@ -38,15 +36,9 @@ func onMemory(t *testing.T) *hooked {
 func open(t *testing.T, store storage.Storage, cfg vault.Config) (*vault.Vault, *vault.Client) {
 	t.Helper()
 	cfg.SweepEvery, cfg.WorkEvery = -1, -1
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), &cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &cfg))(t)
 	t.Cleanup(func() { v.Close() })
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	return v, v.Tenant(tenant.ID).Client
 }
 
@@ -81,10 +73,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 	ctx := t.Context()
 	h := onMemory(t)
 	v, c := open(t, h, vault.Config{})
-	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}))(t)
 
 	var scans atomic.Int32
 	h.sealed = func() {
@@ -101,9 +90,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		}
 		h.lists = nil
 	}
-	if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.RotateDataKeys(ctx, c.TenantID(), nil))
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token can no longer be read: %v", err)
 	}
@@ -129,9 +116,7 @@ func TestRotationOvertakesAWrite(t *testing.T) {
 			}
 		})
 	}
-	if _, err := c.CreateToken(t.Context(), vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateToken(t.Context(), vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"}))(t)
 	if tok, err := c.GetToken(t.Context(), "late"); err != nil || string(tok.Data) != `"x"` {
 		t.Errorf("the token: %v", err)
 	}
@@ -144,13 +129,8 @@ func TestRotationOfLargeRows(t *testing.T) {
 	ctx := t.Context()
 	v, c := open(t, onMemory(t), vault.Config{MaxPageBytes: 5000})
 	for range 10 {
-		if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 2000)}); err != nil {
-			t.Fatal(err)
-		}
-		_, err := c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 2000), Configuration: map[string]string{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 2000)}))(t)
+		must.Get(c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 2000), Configuration: map[string]string{}}))(t)
 	}
 	last := 0
 	err := v.RotateDataKeys(ctx, c.TenantID(), &vault.RotateOptions{Progress: func(done int) {
@@ -159,9 +139,7 @@ func TestRotationOfLargeRows(t *testing.T) {
 		}
 		last = done
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if last < 20 {
 		t.Errorf("%d rows were sealed again", last)
 	}
@@ -178,24 +156,17 @@ func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vau
 	key = vault.NewKey()
 	for i := range nodes {
 		opened, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		store = &hooked{Storage: opened, Gate: gate}
 		if nodes[i], err = vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nodes[i].Close() })
 	}
-	tenant, err := nodes[0].CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(nodes[0].CreateTenant(t.Context(), "Acme"))(t)
 	c = nodes[0].Tenant(tenant.ID).Client
 	for range batch + 50 { // more than one batch
-		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}))(t)
 	}
 	return nodes, store, key, c
 }
@@ -220,19 +191,14 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 	if err != nil || len(rings) != 1 {
 		t.Fatalf("%d rings (%v)", len(rings), err)
 	}
-	ring, err := seal.Unwrap(t.Context(), key, own, rings[0].Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(seal.Unwrap(t.Context(), key, own, rings[0].Body))(t)
 	if version := ring.Version(); version < 4 || version > 7 || ring.Retired() {
 		t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, ring.Retired())
 	}
 	for _, v := range nodes {
 		n := 0
 		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), vault.ListTokensParams{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			n++
 		}
 		if n != batch+50 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // The old key is destroyed when no node can use it any more. Keys are used
@@ -17,9 +18,7 @@ func TestRotationWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, promoted := &rotation{v: core.New(core.Config{})}, time.Now()
-		if err := r.wait(t.Context(), promoted); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.wait(t.Context(), promoted))
 		if waited := time.Since(promoted); waited != keyring.Horizon {
 			t.Errorf("the rotation waited for %s", waited)
 		}

@@ -8,30 +8,20 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 func newRing(t *testing.T) *seal.Ring {
 	t.Helper()
-	ring, err := seal.NewRing(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
+	return must.Get(seal.NewRing(time.Now()))(t)
 }
 
 // next returns the ring with a new primary key.
 func next(t *testing.T, ring *seal.Ring) *seal.Ring {
 	t.Helper()
-	added, err := ring.Add(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	promoted, err := added.Promote()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return promoted
+	added := must.Get(ring.Add(time.Now()))(t)
+	return must.Get(added.Promote())(t)
 }
 
 func token() storage.Token {
@@ -47,10 +37,7 @@ func TestTokenIsBoundToItsRow(t *testing.T) {
 	row := token()
 	var parts seal.Parts
 	place := seal.CVCPlace(&row, &parts)
-	bytes, err := ring.Seal(&place, []byte("123"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(ring.Seal(&place, []byte("123")))(t)
 	for name, change := range map[string]func(*storage.Token){
 		"nothing":     func(*storage.Token) {},
 		"id":          func(r *storage.Token) { r.ID = "other" },
@@ -82,10 +69,7 @@ func TestRecordIsBoundToItsKeys(t *testing.T) {
 	ring := newRing(t)
 	rec := storage.Record{Kind: "application", ID: storage.ID(uuid.New()), Name: "a", Key: storage.Key{1}, AltKey: storage.Key{2}, CreatedAt: time.Now()}
 	place := seal.RecordPlace(&rec)
-	bytes, err := ring.Seal(&place, []byte("rights"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(ring.Seal(&place, []byte("rights")))(t)
 	for name, change := range map[string]func(*storage.Record){
 		"nothing":  func(*storage.Record) {},
 		"kind":     func(r *storage.Record) { r.Kind = "session" },
@@ -115,11 +99,7 @@ func TestWholeChangeIsResealed(t *testing.T) {
 	put := func(place seal.Place, text string) []byte {
 		t.Helper()
 		place.Tenant = tenant
-		bytes, err := old.Seal(&place, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bytes
+		return must.Get(old.Seal(&place, []byte(text)))(t)
 	}
 	version := old.Version()
 	var parts seal.Parts
@@ -140,9 +120,7 @@ func TestWholeChangeIsResealed(t *testing.T) {
 		Claim:  &storage.ClaimChange{Claim: claim},
 		Reseal: []storage.Sealed{{Kind: storage.SealedClaims, Key: claim.Key, KeyVersion: version, Body: claim.Answer}},
 	}
-	if err := r.Change(ch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Change(ch))
 	opens := func(what string, place seal.Place, version int, bytes []byte) {
 		t.Helper()
 		place.Tenant = tenant

@@ -7,15 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func newTestRing(t testing.TB) *Ring {
 	t.Helper()
-	r, err := NewRing(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(NewRing(time.Now()))(t)
 }
 
 func testPlace() Place {
@@ -26,10 +24,7 @@ func TestSealedBytesOpenOnlyInTheirPlace(t *testing.T) {
 	t.Parallel()
 	r := newTestRing(t)
 	home := testPlace()
-	sealed, err := r.Seal(&home, []byte("4242424242424242"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := must.Get(r.Seal(&home, []byte("4242424242424242")))(t)
 	if bytes.Contains(sealed, []byte("4242")) {
 		t.Fatal("plaintext in sealed bytes")
 	}
@@ -70,17 +65,11 @@ func TestRingLife(t *testing.T) {
 	p := testPlace()
 	old, _ := r1.Seal(&p, []byte("old"))
 
-	pending, err := r1.Add(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pending := must.Get(r1.Add(time.Now()))(t)
 	if v, s := pending.Newest(); v != 2 || s != Pending || pending.Version() != 1 {
 		t.Fatalf("after Add: newest %d %s, seals with %d", v, s, pending.Version())
 	}
-	promoted, err := pending.Promote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	promoted := must.Get(pending.Promote())(t)
 	if promoted.Version() != 2 || !promoted.Retired() {
 		t.Fatalf("after Promote: seals with %d, retired %v", promoted.Version(), promoted.Retired())
 	}
@@ -97,10 +86,7 @@ func TestRingLife(t *testing.T) {
 	if _, err := promoted.Open(&p, 1, fresh); !errors.Is(err, ErrOpen) {
 		t.Fatalf("version is bound: %v, want ErrOpen", err)
 	}
-	destroyed, err := promoted.Destroy()
-	if err != nil {
-		t.Fatal(err)
-	}
+	destroyed := must.Get(promoted.Destroy())(t)
 	if _, err := destroyed.Open(&p, 1, old); !errors.Is(err, ErrNoKey) {
 		t.Fatalf("destroyed: %v, want ErrNoKey", err)
 	}
@@ -119,14 +105,8 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	r := newTestRing(t)
 	p := testPlace()
 	sealed, _ := r.Seal(&p, []byte("v"))
-	wrapped, err := r.Wrap(t.Context(), master, p.Tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := Unwrap(t.Context(), master, p.Tenant, wrapped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wrapped := must.Get(r.Wrap(t.Context(), master, p.Tenant))(t)
+	back := must.Get(Unwrap(t.Context(), master, p.Tenant, wrapped))(t)
 	if got, err := back.Open(&p, 1, sealed); err != nil || string(got) != "v" {
 		t.Fatalf("Open after Unwrap = %q, %v", got, err)
 	}

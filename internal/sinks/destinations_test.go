@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A destination that refuses everything loses at most ten entries, even if the
@@ -32,9 +33,7 @@ func TestBrokenDestinationLosesTenEntries(t *testing.T) {
 		}
 		w.dest.set(nil)
 		v, _ := w.node(t, true)
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		if all := w.entries(t); len(w.dest.got) != len(all)-10 || w.dest.got[0].ID != all[10] {
 			t.Errorf("%d of %d entries came", len(w.dest.got), len(all))
 		}
@@ -51,10 +50,7 @@ func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t, memory(t))
 	w.fill(t, 25)
 	refused := w.acme.TenantID()
-	other, err := w.admin.CreateTenant(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(w.admin.CreateTenant(t.Context(), "Other"))(t)
 	w.dest.set(func(entries []vault.LogEntry) error {
 		if entries[0].TenantID == refused {
 			return refusal{errors.New("no")}
@@ -63,14 +59,9 @@ func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 	})
 	v, _ := w.node(t, true)
 	for behind := 1; behind > 0; {
-		if _, err := v.Tenant(other.ID).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Tenant(other.ID).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 		_ = v.SendLogs(t.Context()) // skips at most ten entries
-		status, err := w.admin.ListSinks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := must.Get(w.admin.ListSinks(t.Context()))(t)
 		behind = status[0].Behind
 	}
 	w.acme = v.Tenant(other.ID)
@@ -88,9 +79,7 @@ func TestHalfAcceptedBatchIsResent(t *testing.T) {
 		for range failures {
 			_ = v.SendLogs(t.Context()) // or the background work meets the failure
 		}
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		w.check(t, failures*batchSize/2)
 	})
 }
@@ -126,9 +115,7 @@ func TestFalseErrorsResendAtMostOnce(t *testing.T) {
 		w.dest.failOnce(true)
 		_ = v.SendLogs(t.Context()) // or the background work gets the error
 	}
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.SendLogs(t.Context()))
 	w.check(t, 3*batchSize)
 }
 
@@ -138,31 +125,21 @@ func TestHangingDestinationDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	hangs := &hanging{arrived: make(chan struct{}, 100)}
-	store, err := w.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+	store := must.Get(w.open(t.Context()))(t)
+	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
 		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: hangs, FromStart: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	<-hangs.arrived
 	c := v.Tenant(w.acme.TenantID())
 	for range 20 {
-		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	}
 	if err := v.Close(); err != nil {
 		t.Error(err)
 	}
 	w.clock.Advance(20 * time.Second)
 	next, _ := w.node(t, true)
-	if err := next.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, next.SendLogs(t.Context()))
 	w.check(t, 0)
 }
 

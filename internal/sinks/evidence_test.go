@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // line is a line of the format native: an entry, or a checkpoint.
@@ -87,27 +88,18 @@ func (c *capture) failNext() {
 // evident opens the vault with evidence and a sink.
 func (w *world) evident(t *testing.T, sender vault.LogSender, format string) *vault.Vault {
 	t.Helper()
-	store, err := w.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+	store := must.Get(w.open(t.Context()))(t)
+	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
 		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, Origin: "test.example/log"},
 		Sinks: []vault.Sink{{Name: "siem", Sender: sender, Format: format, FromStart: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
 
 func checkpoint(t *testing.T, v *vault.Vault) string {
 	t.Helper()
-	note, err := v.Checkpoint(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	note := must.Get(v.Checkpoint(t.Context()))(t)
 	return string(note)
 }
 
@@ -116,9 +108,7 @@ func checkpoint(t *testing.T, v *vault.Vault) string {
 func leavesOf(t *testing.T, c *vault.Owner) map[uuid.UUID]line {
 	t.Helper()
 	var bundle bytes.Buffer
-	if err := c.ExportEvidence(t.Context(), &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ExportEvidence(t.Context(), &bundle))
 	all := map[uuid.UUID]line{}
 	for dec := json.NewDecoder(&bundle); dec.More(); {
 		var l struct {
@@ -127,9 +117,7 @@ func leavesOf(t *testing.T, c *vault.Owner) map[uuid.UUID]line {
 			ID   uuid.UUID
 			C    evidence.Hash
 		}
-		if err := dec.Decode(&l); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, dec.Decode(&l))
 		if l.ID != (uuid.UUID{}) {
 			all[l.ID] = line{Index: &l.N, Hash: evidence.LeafHash(l.Kind, l.ID, l.C)}
 		}
@@ -146,24 +134,17 @@ func TestSinksAreAnchors(t *testing.T) {
 		out := &capture{}
 		v := w.evident(t, out, "")
 		acme := v.Tenant(w.acme.TenantID())
-		tenant, err := v.CreateTenant(t.Context(), "Other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		tenant := must.Get(v.CreateTenant(t.Context(), "Other"))(t)
 		other := v.Tenant(tenant.ID)
 		w.acme = acme
 		w.fill(t, 1200)
 		notes := []string{checkpoint(t, v)}
 		visible(t, other)
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		w.fill(t, 10)
 		w.clock.Advance(time.Minute)
 		notes = append(notes, checkpoint(t, v))
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		want := map[uuid.UUID]map[uuid.UUID]line{acme.TenantID(): leavesOf(t, acme), other.TenantID(): leavesOf(t, other)}
 		all, got := out.take()
 		entries, located := len(all)-len(got), 0
@@ -210,9 +191,7 @@ func TestCheckpointsAreSentOnce(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := first.ResetSink(t.Context(), "siem", time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.ResetSink(t.Context(), "siem", time.Time{}))
 	w.clock.Advance(time.Minute)
 	if diff := cmp.Diff(want, out.checkpoints(t, w, len(want), first, second)); diff != "" {
 		t.Errorf("after a reset (-want +got):\n%s", diff)

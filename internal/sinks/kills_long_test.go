@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -45,25 +46,13 @@ func TestSendUntilKilled(t *testing.T) {
 	if os.Getenv(envDatabase) == "" {
 		return
 	}
-	key, err := vault.ParseKey(os.Getenv(envKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ahead, err := time.ParseDuration(os.Getenv(envAhead))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := openDatabase(t.Context(), os.Getenv(envDatabase))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = vault.Open(t.Context(), store, key, &vault.Config{
+	key := must.Get(vault.ParseKey(os.Getenv(envKey)))(t)
+	ahead := must.Get(time.ParseDuration(os.Getenv(envAhead)))(t)
+	store := must.Get(openDatabase(t.Context(), os.Getenv(envDatabase)))(t)
+	must.Get(vault.Open(t.Context(), store, key, &vault.Config{
 		Now: func() time.Time { return time.Now().Add(ahead) }, SweepEvery: -1, WorkEvery: -1,
 		Sinks: []vault.Sink{{Name: "siem", Sender: vault.LogHTTP(os.Getenv(envURL), &vault.LogHTTPOptions{Gzip: false}), FromStart: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	select {} // the vault sends in the background
 }
 
@@ -139,9 +128,7 @@ func (w *world) sendAndKill(t *testing.T, r *receiver, database, url string, kil
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSendUntilKilled$")
 	ahead := time.Duration(kills) * 30 * time.Second
 	cmd.Env = append(os.Environ(), envDatabase+"="+database, envKey+"="+w.key.Text(), envURL+"="+url, envAhead+"="+ahead.String())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -239,19 +226,10 @@ func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
 
 func openWith(t *testing.T, database string, sinks []vault.Sink) *vault.Owner {
 	t.Helper()
-	store, err := openDatabase(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Sinks: sinks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(openDatabase(t.Context(), database))(t)
+	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Sinks: sinks}))(t)
 	t.Cleanup(func() { _ = v.Close() })
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	return v.Tenant(tenant.ID)
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // fact is the part of the published schema of OCSF 1.3.0 that the vault uses for a
@@ -125,37 +126,20 @@ func TestOCSFEvents(t *testing.T) {
 	w, sent := newWorld(t, memory(t)), &events{}
 	v := w.evident(t, sent, vault.FormatOCSF)
 	c := v.Tenant(w.acme.TenantID())
-	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create", "token:read", "token:delete"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	as, err := c.As(t.Context(), app.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create", "token:read", "token:delete"}}))(t)
+	as := must.Get(c.As(t.Context(), app.ID))(t)
 	for _, who := range []*vault.Client{as, as.From("192.0.2.1"), c.AsUser("jane").From("a host").Client} {
-		token, err := who.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := who.GetToken(t.Context(), token.ID); err != nil {
-			t.Fatal(err)
-		}
-		if err := who.DeleteToken(t.Context(), token.ID); err != nil {
-			t.Fatal(err)
-		}
+		token := must.Get(who.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
+		must.Get(who.GetToken(t.Context(), token.ID))(t)
+		must.Do(t, who.DeleteToken(t.Context(), token.ID))
 	}
 	entries := map[string]vault.LogEntry{}
 	for e, err := range c.AllLogs(t.Context(), vault.ListLogsParams{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		entries[e.ID.String()] = *e
 	}
 	checkpoint(t, v)
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.SendLogs(t.Context()))
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
 	for _, event := range sent.all {

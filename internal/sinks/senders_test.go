@@ -19,6 +19,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -27,26 +28,16 @@ import (
 func sent(t *testing.T, sender vault.LogSender, format string) *vaulttest.Vault {
 	t.Helper()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: []vault.Sink{{Name: "siem", Sender: sender, Format: format, FromStart: true}}})
-	tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-value"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Owner.AsUser("jane").GetToken(t.Context(), tok.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-value"}))(t)
+	must.Get(v.Owner.AsUser("jane").GetToken(t.Context(), tok.ID))(t)
+	must.Do(t, v.SendLogs(t.Context()))
 	return v
 }
 
 // entriesOf returns the log of a vault, oldest first.
 func entriesOf(t *testing.T, v *vaulttest.Vault) []vault.LogEntry {
 	t.Helper()
-	batch, err := v.Owner.NextLogs(t.Context(), vault.LogsSince(time.Unix(1, 0)), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch := must.Get(v.Owner.NextLogs(t.Context(), vault.LogsSince(time.Unix(1, 0)), 0))(t)
 	return batch.Data
 }
 
@@ -56,10 +47,7 @@ func TestNativeLinesAreEntries(t *testing.T) {
 	v := sent(t, vault.LogWriter(&out), "")
 	var want bytes.Buffer
 	for _, e := range entriesOf(t, v) {
-		line, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(json.Marshal(e))(t)
 		want.Write(append(line, '\n'))
 	}
 	if out.String() != want.String() {
@@ -84,15 +72,9 @@ func TestFileIsReopened(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	v := sent(t, vault.LogFile(path), "")
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path, path+".1"))
+	must.Get(v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
+	must.Do(t, v.SendLogs(t.Context()))
 	for name, want := range map[string]int{path + ".1": len(entriesOf(t, v)) - 1, path: 1} {
 		text, err := os.ReadFile(name)
 		if err != nil || strings.Count(string(text), "\n") != want {
@@ -108,10 +90,7 @@ func TestFileIsReopened(t *testing.T) {
 func TestHTTPRequests(t *testing.T) {
 	t.Parallel()
 	secret := "whsec_" + strings.Repeat("QUJD", 10)
-	hook, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hook := must.Get(standardwebhooks.NewWebhook(secret))(t)
 	seen := make(chan error, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		z, err := gzip.NewReader(r.Body)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -46,10 +47,7 @@ func newWorld(t *testing.T, open func(context.Context) (vault.Storage, error)) *
 	t.Helper()
 	w := &world{open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), dest: &destination{}}
 	w.admin, _ = w.node(t, false)
-	tenant, err := w.admin.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(w.admin.CreateTenant(t.Context(), "Acme"))(t)
 	w.acme = w.admin.Tenant(tenant.ID)
 	return w
 }
@@ -73,19 +71,13 @@ func onBoth(t *testing.T, test func(*testing.T, *world)) {
 // oldest entry.
 func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	t.Helper()
-	store, err := w.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(w.open(t.Context()))(t)
 	f := &failing{Storage: store}
 	cfg := &vault.Config{Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Logger: slog.New(slog.NewJSONHandler(&w.logs, nil))}
 	if sends {
 		cfg.Sinks = []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}}
 	}
-	v, err := vault.Open(t.Context(), f, w.key, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), f, w.key, cfg))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	return v, f
 }
@@ -113,10 +105,7 @@ func (w *world) fill(t *testing.T, n int) {
 func visible(t *testing.T, c *vault.Owner) {
 	t.Helper()
 	for {
-		page, err := c.ListLogs(t.Context(), vault.ListLogsParams{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 		if len(entries(t, c)) == page.Pagination.TotalItems {
 			return
 		}
@@ -131,10 +120,7 @@ func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
 	t.Helper()
 	cursor := vault.LogsSince(time.Unix(1, 0))
 	for {
-		batch, err := c.NextLogs(t.Context(), cursor, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := must.Get(c.NextLogs(t.Context(), cursor, 0))(t)
 		if len(batch.Data) == 0 {
 			return ids
 		}
@@ -243,18 +229,11 @@ func TestSinkGetsEveryEntryInOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 1200)
 		v, _ := w.node(t, true)
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		w.fill(t, 3)
-		other, err := v.CreateTenant(t.Context(), "Later")
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(v.CreateTenant(t.Context(), "Later"))(t)
 		visible(t, v.Tenant(other.ID))
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		w.dest.mu.Lock()
 		all := len(w.dest.got)
 		w.dest.got = slices.DeleteFunc(w.dest.got, func(e vault.LogEntry) bool { return e.TenantID == other.ID && e.Message == "Tenant created" })
@@ -295,9 +274,7 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 			w.clock.Advance(20 * time.Second)
 		}
 		v, _ := w.node(t, true)
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		w.check(t, kills*batchSize)
 	})
 }
@@ -330,17 +307,11 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 10)
 		first, _ := w.node(t, true)
-		if err := first.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.SendLogs(t.Context()))
+		must.Do(t, first.Close())
 		w.fill(t, 10)
 		second, _ := w.node(t, true)
-		if err := second.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.SendLogs(t.Context()))
 		w.dest.mu.Lock()
 		early := len(w.dest.got)
 		w.dest.mu.Unlock()
@@ -348,9 +319,7 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 			t.Errorf("%d entries came while the first node had the lease", early)
 		}
 		w.clock.Advance(29 * time.Second)
-		if err := second.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.SendLogs(t.Context()))
 		w.check(t, 0)
 	})
 }
@@ -377,9 +346,7 @@ func TestRefusedEntriesAreSkipped(t *testing.T) {
 			return nil
 		}
 		v, _ := w.node(t, true)
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		if len(w.dest.got) != len(all)-len(bad) {
 			t.Errorf("%d of %d entries came", len(w.dest.got), len(all)-len(bad))
 		}
@@ -424,9 +391,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		w.dest.mu.Lock()
 		w.dest.before = nil
 		w.dest.mu.Unlock()
-		if err := v.SendLogs(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.SendLogs(t.Context()))
 		w.check(t, 0)
 	})
 }
@@ -436,17 +401,11 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
-	store, err := w.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+	store := must.Get(w.open(t.Context()))(t)
+	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
 		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour, Logger: slog.New(slog.NewJSONHandler(&w.logs, nil)),
 		Sinks: []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer v.Close()
 	w.fill(t, 10)
 	for _, step := range []struct {
@@ -466,9 +425,7 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 	w.dest.before = nil
 	w.dest.mu.Unlock()
 	w.fill(t, 10)
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.SendLogs(t.Context()))
 	w.clock.Advance(25 * time.Hour)
 	if swept, err := v.Sweep(t.Context()); err != nil || swept.Logs == 0 {
 		t.Errorf("what was sent is kept: %+v, %v", swept, err)
@@ -486,13 +443,9 @@ func TestResetAndSkip(t *testing.T) {
 	w := newWorld(t, memory(t))
 	w.fill(t, 10)
 	v, _ := w.node(t, true)
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.SendLogs(t.Context()))
 	all := len(w.dest.got)
-	if err := w.admin.ResetSink(t.Context(), "siem", time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.admin.ResetSink(t.Context(), "siem", time.Time{}))
 	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != all {
 		t.Errorf("after the reset: %+v, %v", status, err)
 	}
@@ -509,9 +462,7 @@ func TestResetAndSkip(t *testing.T) {
 	w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
 	w.dest.mu.Unlock()
 	w.fill(t, 10)
-	if err := w.admin.SkipSink(t.Context(), "siem"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.admin.SkipSink(t.Context(), "siem"))
 	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != 0 {
 		t.Errorf("after the skip: %+v, %v", status, err)
 	}
@@ -528,22 +479,14 @@ func TestNewSinkBeginsNow(t *testing.T) {
 	w := newWorld(t, memory(t))
 	w.fill(t, 10)
 	w.clock.Advance(time.Second)
-	store, err := w.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, w.key, &vault.Config{
+	store := must.Get(w.open(t.Context()))(t)
+	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
 		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: w.dest}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer v.Close()
 	w.clock.Advance(time.Second)
 	w.fill(t, 2)
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.SendLogs(t.Context()))
 	if len(w.dest.got) != 2 {
 		t.Errorf("%d entries came", len(w.dest.got))
 	}
@@ -590,10 +533,7 @@ func TestBadSinksAreRefused(t *testing.T) {
 		"a nil writer":   {{Name: "a", Sender: vault.LogWriter(nil)}},
 		"another scheme": {{Name: "a", Sender: vault.LogHTTP("ftp://siem.example.com", nil)}},
 	} {
-		store, err := sqlite.Open(t.Context(), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Sinks: sinks})
 		if err == nil {
 			t.Errorf("%s is not refused", name)
@@ -613,9 +553,7 @@ func TestFollowAllLogs(t *testing.T) {
 	read := func(want int) {
 		n := 0
 		for batch, err := range v.FollowLogs(t.Context(), cursor) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, e := range batch.Data {
 				seen[fmt.Sprint(e.TenantID, e.ID)]++
 			}
@@ -627,9 +565,7 @@ func TestFollowAllLogs(t *testing.T) {
 	}
 	read(5) // two tenants and three applications
 	for _, c := range []*vault.Owner{v.Owner, owner} {
-		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	}
 	read(2)
 	if len(seen) != 7 {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -15,9 +16,7 @@ func TestOCSFStatus(t *testing.T) {
 	t.Parallel()
 	for operation, want := range map[string]int{audit.Create: 1, audit.Read: 1, audit.Denied: 2} {
 		batch, _, err := encodeOCSF(nil, uuid.New(), []item{{Log: &storage.Log{Operation: operation, EntityType: audit.Log}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var event struct {
 			Status int `json:"status_id"`
 		}

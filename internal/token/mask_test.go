@@ -7,15 +7,13 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A stored mask of an earlier version that exceeds its budget shows nothing.
 func TestStoredMasksAreBounded(t *testing.T) {
 	t.Parallel()
-	objects, err := jsonx.Parse([]byte("["+strings.TrimSuffix(strings.Repeat(`{"k":1},`, 900), ",")+"]"), jsonx.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(jsonx.Parse([]byte("["+strings.TrimSuffix(strings.Repeat(`{"k":1},`, 900), ",")+"]"), jsonx.Limits{}))(t)
 	b := Body{Type: TypeOf(Generic), Data: objects, Mask: jsonx.StringValue("{{ data | size }}")}
 	if got := b.MaskedText(t.Context()); string(got) != "900" || b.Masked(t.Context()).Text() != "900" {
 		t.Errorf("a mask within its budget gives %s", got)

@@ -7,16 +7,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
 // The size of a batch includes all parts of its rows.
 func TestImportBatchesCountWholeRows(t *testing.T) {
 	t.Parallel()
-	tree, err := jsonx.Parse([]byte("["+strings.Repeat("[],", 100_000)+"[]]"), jsonx.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(jsonx.Parse([]byte("["+strings.Repeat("[],", 100_000)+"[]]"), jsonx.Limits{}))(t)
 	long := strings.Repeat("x", 300_000)
 	wrong := &form.Problems{}
 	wrong.Add(long, "is not known")
@@ -38,9 +36,7 @@ func TestImportBatchesCountWholeRows(t *testing.T) {
 			if b.full() {
 				t.Errorf("%s: full after %d rows", name, i)
 			}
-			if err := b.add(i, row.params, row.err); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.add(i, row.params, row.err))
 		}
 		if !b.full() {
 			t.Errorf("%s: not full after 4 rows of 300,000 bytes", name)

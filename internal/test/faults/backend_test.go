@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -17,9 +18,7 @@ import (
 // schemas lends schemas with the vault's tables and no rows.
 var schemas = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
 	tb.Helper()
-	if _, err := postgres.OpenOptions(tb.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(postgres.OpenOptions(tb.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}))(tb)
 }}
 
 // servers returns a new database for each backend that is a server. The
@@ -43,9 +42,7 @@ var backends = func() map[string]func(testing.TB) string {
 func distributed(t testing.TB) string {
 	t.Helper()
 	dsn := pgtest.Citus(t)
-	if err := postgres.Distribute(t.Context(), dsn, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, postgres.Distribute(t.Context(), dsn, nil))
 	return dsn
 }
 
@@ -60,14 +57,8 @@ func openStore(ctx context.Context, dsn string) (vault.Storage, error) {
 // openVault opens a vault for a test and closes it when the test ends.
 func openVault(t testing.TB, dsn string, key *vault.Key, cfg *vault.Config) *vault.Vault {
 	t.Helper()
-	store, err := openStore(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, key, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(openStore(t.Context(), dsn))(t)
+	v := must.Get(vault.Open(t.Context(), store, key, cfg))(t)
 	t.Cleanup(func() { v.Close() })
 	return v
 }

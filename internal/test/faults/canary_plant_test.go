@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -64,14 +65,7 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 	for name, value := range canaries {
 		found[name] = value
 	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	tenant, err := v.CreateTenant(ctx, "Acme")
-	must(err)
+	tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
 	c := v.Tenant(tenant.ID)
 	found["master key"] = key.Text()
 	found["webhook secret"] = tenant.WebhookSecret
@@ -83,21 +77,14 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 		{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: "021000021", AccountNumber: canaries["account number"]}},
 		{Type: vault.TypeSocialSecurityNumber, Data: canaries["social security"]},
 	} {
-		tok, err := c.CreateToken(ctx, p)
-		must(err)
-		_, err = c.GetToken(ctx, tok.ID)
-		must(err)
-		_, err = c.Detokenize(ctx, "{{ "+tok.ID+" }}")
-		must(err)
+		tok := must.Get(c.CreateToken(ctx, p))(t)
+		must.Get(c.GetToken(ctx, tok.ID))(t)
+		must.Get(c.Detokenize(ctx, "{{ "+tok.ID+" }}"))(t)
 	}
-	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	must(err)
-	_, err = c.PatchToken(ctx, tok.ID, vault.JSON(fmt.Sprintf(`{"data":%q}`, canaries["patched data"])))
-	must(err)
-	_, err = c.Tokenize(ctx, map[string]any{"a": []string{canaries["tokenized document"]}})
-	must(err)
-	_, err = c.SearchTokens(ctx, vault.SearchTokensParams{Query: "data:" + canaries["index value"]})
-	must(err)
+	tok := must.Get(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
+	must.Get(c.PatchToken(ctx, tok.ID, vault.JSON(fmt.Sprintf(`{"data":%q}`, canaries["patched data"]))))(t)
+	must.Get(c.Tokenize(ctx, map[string]any{"a": []string{canaries["tokenized document"]}}))(t)
+	must.Get(c.SearchTokens(ctx, vault.SearchTokensParams{Query: "data:" + canaries["index value"]}))(t)
 	plantKeys(t, v, c.Client, found)
 	plantAnswers(t, c.Client)
 	plantChanges(t, c.Client, found)
@@ -125,35 +112,22 @@ func plantAnswers(t *testing.T, c *vault.Client) {
 func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 	t.Helper()
 	ctx := t.Context()
-	card, err := c.CreateToken(ctx, vault.TokenParams{
+	card := must.Get(c.CreateToken(ctx, vault.TokenParams{
 		Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"},
 		FingerprintExpression: "{{ data.number | append: '" + canaries["expression"] + "' }}",
 		SearchIndexes:         []string{"{{ data.number | append: '" + canaries["index expression"] + "' }}"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	patch := fmt.Sprintf(`{"data":{"cvc":%q},"metadata":{"k":%q},"mask":{"x":%q}}`, canaries["patched cvc"], canaries["patched metadata"], canaries["mask"])
-	if _, err := c.PatchToken(ctx, card.ID, vault.JSON(patch)); err != nil {
-		t.Fatal(err)
-	}
-	gone, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: canaries["deleted data"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.DeleteToken(ctx, gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.PatchToken(ctx, card.ID, vault.JSON(patch)))(t)
+	gone := must.Get(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: canaries["deleted data"]}))(t)
+	must.Do(t, c.DeleteToken(ctx, gone.ID))
 	for _, query := range []string{`metadata.k:"` + canaries["patched metadata"] + `"`, "data:4242424242424242" + canaries["index expression"]} {
 		page, err := c.SearchTokens(ctx, vault.SearchTokensParams{Query: query})
 		if err != nil || page.Pagination.TotalItems != 1 {
 			t.Fatalf("the search found %d tokens (%v)", page.Pagination.TotalItems, err)
 		}
 	}
-	tenant, err := c.RotateWebhookSecret(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(c.RotateWebhookSecret(ctx))(t)
 	found["next webhook secret"] = tenant.WebhookSecret
 }
 
@@ -172,23 +146,16 @@ func (failing) Run(_ context.Context, _ script.Program, _ json.RawMessage, host 
 func plantJobs(t *testing.T, v *vault.Vault, c *vault.Client) {
 	t.Helper()
 	ctx := t.Context()
-	r, err := c.CreateReactor(ctx, vault.ReactorParams{Name: "later", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.CreateReactor(ctx, vault.ReactorParams{Name: "later", Code: "x", Configuration: map[string]string{}}))(t)
 	hooks := httptest.NewServer(http.NotFoundHandler())
 	hooks.Close() // the destination is down
 	later := vault.ReactParams{Args: map[string]string{"a": canaries["argument of a job"]}, CallbackURL: hooks.URL + "/" + canaries["address of a callback"]}
 	for _, work := range []bool{true, false} {
-		if _, err := c.ReactAsync(ctx, r.ID, later); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.ReactAsync(ctx, r.ID, later))(t)
 		if !work {
 			break
 		}
-		if err := v.Work(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Work(ctx))
 	}
 }
 
@@ -197,40 +164,21 @@ func plantKeys(t *testing.T, v *vault.Vault, c *vault.Client, found map[string]s
 	ctx := t.Context()
 	rules := []vault.AccessRule{{Description: canaries["rule"], Priority: 1, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"},
 		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: canaries["rule"]}}}}
-	public, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "p", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Rules: rules})
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must.Get(c.CreateApplication(ctx, vault.ApplicationParams{Name: "p", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Rules: rules}))(t)
 	found["public key"] = public.Key
-	pc, err := v.Authenticate(ctx, public.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := pc.CreateSession(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc := must.Get(v.Authenticate(ctx, public.Key))(t)
+	s := must.Get(pc.CreateSession(ctx))(t)
 	found["session key"], found["session nonce"] = s.SessionKey, s.Nonce
 	rules[0].Description, rules[0].Conditions[0].Value = canaries["grant"], canaries["grant"]
-	if err := c.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, Rules: rules}); err != nil {
-		t.Fatal(err)
-	}
-	again, err := c.RegenerateKey(ctx, public.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, Rules: rules}))
+	again := must.Get(c.RegenerateKey(ctx, public.ID))(t)
 	found["regenerated key"] = again.Key
 	configuration := map[string]string{"SECRET": canaries["configuration"]}
-	if _, err := c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: "// " + canaries["reactor code"], Configuration: configuration}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: "// " + canaries["reactor code"], Configuration: configuration}))(t)
 	transform := &vault.ProxyTransform{Code: "// " + canaries["proxy transform"]}
-	proxy, err := c.CreateProxy(ctx, vault.ProxyParams{
+	proxy := must.Get(c.CreateProxy(ctx, vault.ProxyParams{
 		Name: "x", DestinationURL: "https://example.com/" + canaries["path of a destination"], RequestTransform: transform, ResponseTransform: transform,
 		Configuration: map[string]string{"SECRET": canaries["proxy configuration"]},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	found["proxy key"] = proxy.Key
 }

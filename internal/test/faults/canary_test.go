@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // forms returns the ways in which a value could appear in a file.
@@ -60,28 +61,16 @@ func TestNoPlaintextInTheSQLiteFiles(t *testing.T) {
 			t.Fatalf("no files: %v", err)
 		}
 		for _, f := range files {
-			content, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(f))(t)
 			expectNone(t, filepath.Base(f), content, secrets)
 		}
 	}
 	checkFiles() // including the WAL
-	db, err := sql.Open("sqlite", filepath.Join(dir, "vault.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", filepath.Join(dir, "vault.db")))(t)
 	expectNoneInTables(t, db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", secrets)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Close())
+	must.Get(v.Sweep(t.Context()))(t)
+	must.Do(t, v.Close())
 	checkFiles()
 	expectNone(t, "log", log.Bytes(), secrets)
 }
@@ -95,10 +84,7 @@ func TestNoPlaintextInThePostgresTables(t *testing.T) {
 			var log syncBuffer
 			v := openVault(t, dsn, key, talkative(&log))
 			secrets := plantCanaries(t, v, key)
-			db, err := sql.Open("postgres", dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := must.Get(sql.Open("postgres", dsn))(t)
 			defer db.Close()
 			expectNoneInTables(t, db, "SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = current_schema()", secrets)
 			expectNone(t, "log", log.Bytes(), secrets)
@@ -131,24 +117,16 @@ func expectNoneInTables(t *testing.T, db *sql.DB, names string, secrets map[stri
 // hexadecimal and unchanged.
 func dump(t *testing.T, db *sql.DB, table string) []byte {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "SELECT * FROM "+table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.QueryContext(t.Context(), "SELECT * FROM "+table))(t)
 	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	columns := must.Get(rows.Columns())(t)
 	var content bytes.Buffer
 	values, into := make([]any, len(columns)), make([]any, len(columns))
 	for i := range values {
 		into[i] = &values[i]
 	}
 	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(into...))
 		for _, value := range values {
 			if raw, ok := value.([]byte); ok {
 				fmt.Fprintf(&content, `,\x%x,%s`, raw, raw)
@@ -158,30 +136,21 @@ func dump(t *testing.T, db *sql.DB, table string) []byte {
 		}
 		content.WriteByte('\n')
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return content.Bytes()
 }
 
 func tableNames(t *testing.T, db *sql.DB, query string) []string {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.QueryContext(t.Context(), query))(t)
 	defer rows.Close()
 	var names []string
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&name))
 		names = append(names, name)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return names
 }
 
@@ -191,10 +160,7 @@ func TestErrorsCarryNoValues(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-input-8c8c"
 	v := openVault(t, filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), &vault.Config{SweepEvery: -1})
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	c := v.Tenant(tenant.ID)
 	ctx := t.Context()
 	past := time.Now().Add(-time.Hour)

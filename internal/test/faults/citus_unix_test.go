@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -56,13 +57,11 @@ func TestCitusOutages(t *testing.T) { //nolint:paralleltest // shared servers
 // rows.
 func placedOn(t *testing.T, s *site) func(uuid.UUID) bool {
 	t.Helper()
-	worker, err := url.Parse(s.server.URL)
-	must(t, err)
-	db, err := sql.Open("postgres", s.address)
-	must(t, err)
+	worker := must.Get(url.Parse(s.server.URL))(t)
+	db := must.Get(sql.Open("postgres", s.address))(t)
 	t.Cleanup(func() { db.Close() })
 	return func(tenant uuid.UUID) (placed bool) {
-		must(t, db.QueryRow(`SELECT n.nodename || ':' || n.nodeport = $2
+		must.Do(t, db.QueryRow(`SELECT n.nodename || ':' || n.nodeport = $2
 			FROM pg_dist_placement p JOIN pg_dist_node n USING (groupid)
 			WHERE p.shardid = get_shard_id_for_distribution_column('vault_tokens', $1::bytea)`, tenant[:], worker.Host).Scan(&placed))
 		return placed
@@ -78,7 +77,7 @@ func citusServers(t *testing.T) []*pgtest.Cluster {
 		if errors.Is(err, pgtest.ErrElsewhere) {
 			t.Skipf("a test can stop only servers on its own machine: %v", err)
 		}
-		must(t, err)
+		must.Do(t, err)
 		servers = append(servers, c)
 	}
 	return servers
@@ -90,7 +89,7 @@ func sessionsEnd(t *testing.T, s *site) {
 	l := s.nodes(t, 2, nil).start()
 	for range 50 {
 		l.wait(t, 2)
-		must(t, execOn(s.server, endSessions))
+		must.Do(t, execOn(s.server, endSessions))
 	}
 	l.wait(t, 20)
 	l.check(t)
@@ -128,8 +127,8 @@ func keysLast(t *testing.T, s *site) {
 	}
 	for range 5 {
 		<-time.After(time.Second)
-		must(t, s.server.Control("stop", "-m", "immediate"))
-		must(t, s.server.Control("start"))
+		must.Do(t, s.server.Control("stop", "-m", "immediate"))
+		must.Do(t, s.server.Control("start"))
 	}
 	<-time.After(time.Second)
 	close(stop)
@@ -140,14 +139,12 @@ func keysLast(t *testing.T, s *site) {
 // wantKeys checks that all keys work and that no application was created twice.
 func (n *nodes) wantKeys(t *testing.T, s *site, made *sync.Map) {
 	t.Helper()
-	db, err := sql.Open("postgres", s.address)
-	must(t, err)
+	db := must.Get(sql.Open("postgres", s.address))(t)
 	defer db.Close()
-	_, err = db.Exec("SELECT recover_prepared_transactions()")
-	must(t, err)
+	must.Get(db.Exec("SELECT recover_prepared_transactions()"))(t)
 	names, keys := map[string]int{}, 0
 	for app, err := range n.tenant.AllApplications(t.Context(), vault.ListApplicationsParams{}) {
-		must(t, err)
+		must.Do(t, err)
 		names[app.Name]++
 	}
 	made.Range(func(key, name any) bool {

@@ -11,6 +11,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // openShop opens the database like an application that keeps its orders there.
@@ -82,31 +83,21 @@ func (a *aftermath) readRows(t *testing.T, dsn string) {
 // its token, a token without its order, or a row that was rolled back.
 func readOrders(t *testing.T, dsn string, tokens map[string]vault.Token) (orders map[string]bool, problem string) {
 	t.Helper()
-	db, err := openShop(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(openShop(t.Context(), dsn))(t)
 	defer db.Close()
-	rows, err := db.QueryContext(t.Context(), `SELECT card, cancelled FROM orders`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.QueryContext(t.Context(), `SELECT card, cancelled FROM orders`))(t)
 	defer rows.Close()
 	orders = map[string]bool{}
 	for rows.Next() {
 		var card string
 		var cancelled bool
-		if err := rows.Scan(&card, &cancelled); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&card, &cancelled))
 		if _, there := tokens[card]; !there || cancelled {
 			problem = "an order without its token, or one that was rolled back: " + card
 		}
 		orders[card] = true
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	for id, tok := range tokens {
 		if tok.Metadata["order"] != "" && !orders[id] {
 			problem = "a token without its order: " + id

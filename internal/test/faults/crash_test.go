@@ -20,6 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // The environment variables that configure the child process.
@@ -112,13 +113,8 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 			t.Parallel()
 			dsn, key := newDSN(t), vault.NewKey()
 			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1})
-			tenant, err := v.CreateTenant(t.Context(), "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := v.Close(); err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+			must.Do(t, v.Close())
 			var done []string
 			for range long.Rounds(2, 8) {
 				done = append(done, runAndKill(t, dsn, key, tenant.ID, 110+rand.IntN(long.Rounds(50, 300)))...)
@@ -126,9 +122,7 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 			}
 			// Finish the rotation that every kill interrupted.
 			v = openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.RotateDataKeys(t.Context(), tenant.ID, nil))
 			verify(t, dsn, key, tenant.ID, done)
 		})
 	}
@@ -142,13 +136,8 @@ func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, oper
 	name := uuid.NewString()
 	cmd.Env = append(os.Environ(), childDSN+"="+named(dsn, name), childKey+"="+key.Text(), childTenant+"="+tenant.String())
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	var lines []string
 	missing, killed := maps.Clone(effects), false
 	r := bufio.NewReader(out)
@@ -157,17 +146,13 @@ func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, oper
 		if errors.Is(err, io.EOF) {
 			break // an incomplete line was not acknowledged to anybody
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		lines = append(lines, strings.TrimSpace(line))
 		word, _, _ := strings.Cut(line, " ")
 		delete(missing, word)
 		if len(missing) == 0 && len(lines) >= operations && !killed {
 			killed = true
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Kill())
 		}
 	}
 	_ = cmd.Wait()
@@ -194,13 +179,12 @@ func gone(t *testing.T, dsn, name string) {
 	if !strings.Contains(dsn, "://") {
 		return
 	}
-	db, err := sql.Open("postgres", dsn)
-	must(t, err)
+	db := must.Get(sql.Open("postgres", dsn))(t)
 	defer db.Close()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for left := 1; left > 0; <-look.C {
-		must(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name).Scan(&left))
+		must.Do(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name).Scan(&left))
 	}
 }
 
@@ -208,14 +192,8 @@ func gone(t *testing.T, dsn, name string) {
 // every token has its log entry, and that the count of tokens is right.
 func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []string) {
 	t.Helper()
-	store, err := openStore(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(openStore(t.Context(), dsn))(t)
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
 	defer v.Close()
 	c := v.Tenant(tenant)
 	a := &aftermath{store: store, v: v, c: c.Client, done: map[string]int{}}
@@ -246,15 +224,10 @@ func readTokens(t *testing.T, c *vault.Client) map[string]vault.Token {
 	for attempt := 1; ; attempt++ {
 		tokens := map[string]vault.Token{}
 		for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			tokens[tok.ID] = *tok
 		}
-		page, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 		if page.Pagination.TotalItems == len(tokens) {
 			return tokens
 		}
@@ -270,10 +243,7 @@ func readLog(t *testing.T, c *vault.Client) map[string]int {
 	t.Helper()
 	entries := map[string]int{}
 	for page := 1; ; page++ {
-		logs, err := c.ListLogs(t.Context(), vault.ListLogsParams{PageParams: vault.PageParams{Page: page, Size: 100}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		logs := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{PageParams: vault.PageParams{Page: page, Size: 100}}))(t)
 		for _, e := range logs.Data {
 			entries[string(e.Operation)+" "+e.EntityID]++
 			entries[string(e.Operation)+" "+e.EntityType]++

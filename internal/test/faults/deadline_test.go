@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // On every backend, an operation whose deadline has passed fails with the
@@ -17,15 +18,9 @@ func TestDeadlineOnEveryBackend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := openVault(t, newDSN(t), vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			tenant, err := v.CreateTenant(t.Context(), "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 			c := v.Tenant(tenant.ID)
-			tok, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 			late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 			defer cancel()
 			for call, do := range lateCalls(v, c.Client, tok.ID) {

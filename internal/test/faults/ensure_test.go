@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // Replicas that start together on one database and ensure the same things
@@ -119,17 +120,13 @@ func TestEnsureFindsThingsByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, ctx := openVault(t, newDSN(t), vault.NewKey(), quietNode), t.Context()
-			made, err := v.CreateTenant(ctx, "Acme")
-			must(t, err)
-			younger, err := v.CreateTenant(ctx, "Acme")
-			must(t, err)
-			got, err := v.EnsureTenant(ctx, "Acme")
-			must(t, err)
+			made := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+			younger := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+			got := must.Get(v.EnsureTenant(ctx, "Acme"))(t)
 			if got.ID != made.ID || got.ID == younger.ID {
 				t.Errorf("ensured %s, want the oldest with that name", got.ID)
 			}
-			shouted, err := v.EnsureTenant(ctx, "ACME")
-			must(t, err)
+			shouted := must.Get(v.EnsureTenant(ctx, "ACME"))(t)
 			if shouted.ID == made.ID {
 				t.Error("names that differ in case were treated as equal")
 			}
@@ -146,22 +143,18 @@ func TestEnsureFindsThingsByName(t *testing.T) {
 func renamedTenants(ctx context.Context, t *testing.T, v *vault.Vault, acme, other *vault.Tenant) {
 	t.Helper()
 	for tenant, name := range map[*vault.Tenant]string{acme: "Renamed", other: "Globex"} {
-		_, err := v.Tenant(tenant.ID).ReplaceTenant(ctx, vault.TenantParams{Name: name})
-		must(t, err)
+		must.Get(v.Tenant(tenant.ID).ReplaceTenant(ctx, vault.TenantParams{Name: name}))(t)
 	}
-	again, err := v.EnsureTenant(ctx, "Acme")
-	must(t, err)
+	again := must.Get(v.EnsureTenant(ctx, "Acme"))(t)
 	if again.ID != acme.ID || again.Name != "Renamed" {
 		t.Errorf("ensured %v, want the tenant that was created as Acme", again)
 	}
-	globex, err := v.EnsureTenant(ctx, "Globex")
-	must(t, err)
+	globex := must.Get(v.EnsureTenant(ctx, "Globex"))(t)
 	if globex.ID == other.ID {
 		t.Error("EnsureTenant found a tenant that was renamed to this name")
 	}
-	must(t, v.DeleteTenant(ctx, globex.ID))
-	reborn, err := v.EnsureTenant(ctx, "Globex")
-	must(t, err)
+	must.Do(t, v.DeleteTenant(ctx, globex.ID))
+	reborn := must.Get(v.EnsureTenant(ctx, "Globex"))(t)
 	if reborn.ID == globex.ID || reborn.ID == other.ID {
 		t.Error("the name of a deleted tenant cannot be used again")
 	}
@@ -172,45 +165,31 @@ func renamedAndDeleted(ctx context.Context, t *testing.T, v *vault.Vault, tenant
 	t.Helper()
 	c := v.Tenant(tenant)
 	p := vault.ProxyParams{Name: "Gateway", DestinationURL: "https://example.com"}
-	first, err := c.EnsureProxy(ctx, p)
-	must(t, err)
+	first := must.Get(c.EnsureProxy(ctx, p))(t)
 	changed := first.Params()
 	changed.DestinationURL = "https://example.org"
-	_, err = c.ReplaceProxy(ctx, first.ID, changed)
-	must(t, err)
-	again, err := c.EnsureProxy(ctx, p)
-	must(t, err)
+	must.Get(c.ReplaceProxy(ctx, first.ID, changed))(t)
+	again := must.Get(c.EnsureProxy(ctx, p))(t)
 	if again.ID != first.ID || again.DestinationURL != "https://example.org" {
 		t.Errorf("ensured %v, want the existing proxy unchanged", again.Params())
 	}
-	_, err = c.PatchProxy(ctx, first.ID, vault.JSON(`{"name":"Old gateway"}`))
-	must(t, err)
-	second, err := c.EnsureProxy(ctx, p)
-	must(t, err)
+	must.Get(c.PatchProxy(ctx, first.ID, vault.JSON(`{"name":"Old gateway"}`)))(t)
+	second := must.Get(c.EnsureProxy(ctx, p))(t)
 	if second.ID == first.ID {
 		t.Error("a renamed proxy is found by its old name")
 	}
-	must(t, c.DeleteProxy(ctx, second.ID))
-	third, err := c.EnsureProxy(ctx, p)
-	must(t, err)
+	must.Do(t, c.DeleteProxy(ctx, second.ID))
+	third := must.Get(c.EnsureProxy(ctx, p))(t)
 	if third.ID == second.ID {
 		t.Error("a deleted proxy is found")
 	}
 	if _, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: "name\x00proxy\x00" + tenant.String() + "\x00Gateway"}); !errors.Is(err, vault.ErrNotFound) {
 		t.Errorf("a proxy was called with its name: %v", err)
 	}
-	_, err = c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
-	must(t, err)
-	_, err = c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
+	must.Get(c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{vault.PermissionTokenCreate}}))(t)
+	_, err := c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
 	if !errors.Is(err, vault.ErrConflict) {
 		t.Errorf("an application of another type: %v", err)
 	}
-	must(t, v.DeleteTenant(ctx, tenant))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.DeleteTenant(ctx, tenant))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestErasureSurvivesKills kills an erasure several times. Each new erasure
@@ -21,24 +22,21 @@ func TestErasureSurvivesKills(t *testing.T) {
 			t.Parallel()
 			dsn, key := newDSN(t), vault.NewKey()
 			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			tenant, err := v.CreateTenant(t.Context(), "Acme")
-			must(t, err)
+			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 			c := v.Tenant(tenant.ID)
 			for r, err := range c.Import(t.Context(), fileFrom(1, rows), nil) {
-				must(t, err)
-				must(t, r.Err)
+				must.Do(t, err)
+				must.Do(t, r.Err)
 			}
 			env := []string{childErase + "=1", childDSN + "=" + dsn, childKey + "=" + key.Text(), childTenant + "=" + tenant.ID.String()}
 			for _, kill := range []int{rows - 1, rows / 2, rows / 3, 100} {
 				eraseAndKill(t, c, kill, env)
 			}
-			done, err := c.EraseTokens(t.Context(), erasedTokens)
-			must(t, err)
+			done := must.Get(c.EraseTokens(t.Context(), erasedTokens))(t)
 			if done.Left != 0 || count(t, c) != 0 {
 				t.Errorf("%d tokens are left", done.Left)
 			}
-			page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
-			must(t, err)
+			page := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"}))(t)
 			if page.Pagination.TotalItems != 2*rows {
 				t.Errorf("%d log entries for tokens, want %d", page.Pagination.TotalItems, 2*rows)
 			}
@@ -54,7 +52,7 @@ func eraseAndKill(t *testing.T, c *vault.Owner, kill int, env []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
-	must(t, cmd.Start())
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for count(t, c) > kill {
@@ -70,7 +68,6 @@ func eraseAndKill(t *testing.T, c *vault.Owner, kill int, env []string) {
 
 func count(t *testing.T, c *vault.Owner) int {
 	t.Helper()
-	stats, err := c.Stats(t.Context())
-	must(t, err)
+	stats := must.Get(c.Stats(t.Context()))(t)
 	return stats.Tokens
 }

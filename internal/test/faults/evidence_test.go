@@ -23,6 +23,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // childEvidence makes the child a node that keeps evidence. Its value is the prefix
@@ -141,12 +142,11 @@ func evidenceThoughKilled(t *testing.T, dsn string, failover func()) {
 	v := openVault(t, dsn, key, cfg)
 	var tenants []string
 	for range long.Rounds(3, 16) {
-		tenant, err := v.CreateTenant(t.Context(), "Acme")
-		must(t, err)
+		tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 		tenants = append(tenants, tenant.ID.String())
 	}
 	shop, err := openShop(t.Context(), dsn) // its table cannot be created by two nodes at once
-	must(t, err)
+	must.Do(t, err)
 	defer shop.Close()
 	var mu sync.Mutex
 	var acked, prefixes []string
@@ -214,13 +214,12 @@ func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string
 		cmd.Env = append(cmd.Env, childFailover+"=1")
 	}
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	in := bufio.NewScanner(out)
 	for in.Scan() {
 		if lines = append(lines, in.Text()); len(lines) == operations {
-			must(t, cmd.Process.Kill())
+			must.Do(t, cmd.Process.Kill())
 		}
 	}
 	_ = cmd.Wait()
@@ -236,10 +235,8 @@ func settle(t *testing.T, v *vault.Vault) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, err := v.Checkpoint(t.Context())
-		must(t, err)
-		report, err := v.VerifyLogs(t.Context(), nil)
-		must(t, err)
+		must.Get(v.Checkpoint(t.Context()))(t)
+		report := must.Get(v.VerifyLogs(t.Context(), nil))(t)
 		if !report.OK() {
 			t.Fatalf("%+v", report.Findings)
 		}
@@ -256,9 +253,8 @@ func settle(t *testing.T, v *vault.Vault) {
 func created(t *testing.T, v *vault.Vault, tenant uuid.UUID) (tokens []string) {
 	t.Helper()
 	var bundle bytes.Buffer
-	must(t, v.Tenant(tenant).ExportEvidence(t.Context(), &bundle))
-	key, err := v.EvidenceKey()
-	must(t, err)
+	must.Do(t, v.Tenant(tenant).ExportEvidence(t.Context(), &bundle))
+	key := must.Get(v.EvidenceKey())(t)
 	report, err := evidence.Verify(bytes.NewReader(bundle.Bytes()), key, nil)
 	if err != nil || !report.OK() {
 		t.Fatalf("%v, %+v", err, report)
@@ -278,11 +274,11 @@ func created(t *testing.T, v *vault.Vault, tenant uuid.UUID) (tokens []string) {
 				EntityID   string `json:"entity_id"`
 			}
 		}
-		must(t, json.Unmarshal(line, &l))
+		must.Do(t, json.Unmarshal(line, &l))
 		switch {
 		case l.Head != nil:
 			head = evidence.Event{}
-			must(t, json.Unmarshal([]byte(l.Body), &head))
+			must.Do(t, json.Unmarshal([]byte(l.Body), &head))
 		case l.C != nil:
 			leaves = append(leaves, evidence.LeafHash(l.Kind, l.ID, *l.C))
 			if l.Entry.Operation == "create" && l.Entry.EntityType == "token" {

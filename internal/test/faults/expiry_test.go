@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -27,10 +28,7 @@ func TestExpiryOnNodesWithDifferentClocks(t *testing.T) {
 				clock := vaulttest.NewClock(vaulttest.Start.Add(ahead))
 				nodes, clocks = append(nodes, openVault(t, dsn, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})), append(clocks, clock)
 			}
-			tenant, err := nodes[0].CreateTenant(t.Context(), "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(nodes[0].CreateTenant(t.Context(), "Acme"))(t)
 			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID).Client, nodes[1].Tenant(tenant.ID).Client}}
 			for round := range long.Rounds(2, 6) {
 				ends := clocks[0].Now().Add(time.Minute)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // The environment variables with the first and the last row that a child
@@ -91,10 +92,7 @@ func TestImportSurvivesKills(t *testing.T) {
 			t.Parallel()
 			dsn, key := newDSN(t), vault.NewKey()
 			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			tenant, err := v.CreateTenant(t.Context(), "Acme")
-			if err != nil {
-				t.Fatal(err)
-			}
+			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 			saved, rows := 0, importedRows[name]
 			for _, kill := range []int{1000, rows/2 - 321, rows} {
 				reached := importAndKill(t, childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows),
@@ -116,13 +114,8 @@ func importAndKill(t *testing.T, first, last string, kill int, env ...string) (r
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(append(os.Environ(), first, last), env...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadString('\n')
@@ -133,9 +126,7 @@ func importAndKill(t *testing.T, first, last string, kill int, env ...string) (r
 			t.Fatal(err)
 		}
 		if reached == kill && !strings.HasSuffix(last, "="+strconv.Itoa(kill)) {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Kill())
 		}
 	}
 	_ = cmd.Wait()
@@ -146,14 +137,8 @@ func importAndKill(t *testing.T, first, last string, kill int, env ...string) (r
 // tokens means that no row was stored twice.
 func wantImported(t *testing.T, c *vault.Owner, rows int) {
 	t.Helper()
-	stats, err := c.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must.Get(c.Stats(t.Context()))(t)
+	page := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	if n := page.Pagination.TotalItems; stats.Tokens != rows || n != rows {
 		t.Errorf("%d tokens in the statistics and %d in the list, want %d", stats.Tokens, n, rows)
 	}

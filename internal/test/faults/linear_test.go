@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -198,15 +199,12 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	var clients []*vault.Client
 	var vaults []*vault.Vault
 	for range 2 {
-		store, err := opener(t, address, nil)()
-		must(t, err)
-		v, err := vault.Open(t.Context(), store, master, nil)
-		must(t, err)
+		store := must.Get(opener(t, address, nil)())(t)
+		v := must.Get(vault.Open(t.Context(), store, master, nil))(t)
 		t.Cleanup(func() { v.Close() })
 		vaults = append(vaults, v)
 	}
-	tenant, err := vaults[0].CreateTenant(t.Context(), "Acme")
-	must(t, err)
+	tenant := must.Get(vaults[0].CreateTenant(t.Context(), "Acme"))(t)
 	for _, v := range vaults {
 		clients = append(clients, v.Tenant(tenant.ID).Client)
 	}

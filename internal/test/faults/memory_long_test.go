@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -48,9 +49,7 @@ func TestImportAndExportUseLittleMemory(t *testing.T) {
 	}
 	n, most = 0, 0
 	for _, err := range v.Owner.Export(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		look(n)
 		n++
 	}

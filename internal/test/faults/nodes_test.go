@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -108,28 +109,18 @@ func deliverThoughKilled(t *testing.T, dsn string) {
 	count, ahead := long.Rounds(6, 24), time.Duration(long.Rounds(int(2*runs.JobLease), 0))
 	key := vault.NewKey()
 	v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	hooks := newCallbacks(t, count)
 	all := hooks.all
 	c := v.Tenant(tenant.ID)
-	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "slow", Code: slowCode, Configuration: map[string]string{"URL": hooks.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reactor := must.Get(c.CreateReactor(t.Context(), vault.ReactorParams{Name: "slow", Code: slowCode, Configuration: map[string]string{"URL": hooks.URL}}))(t)
 	victim := startNode(t, dsn, key, 0)
 	for n := range count {
 		p := vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: hooks.URL + "/hook"}
-		if _, err := c.ReactAsync(t.Context(), reactor.ID, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.ReactAsync(t.Context(), reactor.ID, p))(t)
 	}
 	<-hooks.started
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, victim.Process.Kill())
 	_ = victim.Wait()
 	startNode(t, dsn, key, ahead)
 	<-all
@@ -142,13 +133,8 @@ func startNode(t *testing.T, dsn string, key *vault.Key, ahead time.Duration) *e
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text(), childWorks+"="+ahead.String())
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

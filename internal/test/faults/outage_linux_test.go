@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -22,15 +23,14 @@ import (
 // smallDisk mounts a disk of this many bytes. This needs root.
 func smallDisk(t *testing.T, bytes int) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "vaultdisk")
-	must(t, err)
+	dir = must.Get(os.MkdirTemp("", "vaultdisk"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+strconv.Itoa(bytes))
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+strconv.Itoa(bytes))
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("only root can mount a disk")
 	}
-	must(t, err)
-	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return dir
 }
 
@@ -38,7 +38,7 @@ func smallDisk(t *testing.T, bytes int) (dir string) {
 func fill(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
-	must(t, err)
+	must.Do(t, err)
 	page := make([]byte, 4<<10)
 	for err == nil {
 		_, err = ballast.Write(page)
@@ -47,8 +47,8 @@ func fill(t *testing.T, dir string) (empty func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		must(t, ballast.Close())
-		must(t, os.Remove(ballast.Name()))
+		must.Do(t, ballast.Close())
+		must.Do(t, os.Remove(ballast.Name()))
 	}
 }
 
@@ -73,14 +73,12 @@ func TestFullDisk(t *testing.T) {
 		t.Parallel()
 		c, dir := cluster(t), smallDisk(t, 32<<20)
 		space := filepath.Join(dir, "space")
-		must(t, os.Mkdir(space, 0o700))
-		owner, err := user.Lookup("postgres")
-		must(t, err)
-		uid, err := strconv.Atoi(owner.Uid)
-		must(t, err)
-		must(t, os.Chown(space, uid, -1))
-		must(t, execOn(c, "CREATE TABLESPACE small LOCATION '"+space+"'"))
-		t.Cleanup(func() { must(t, c.Control("stop", "-m", "immediate")) }) // its files are on the disk
+		must.Do(t, os.Mkdir(space, 0o700))
+		owner := must.Get(user.Lookup("postgres"))(t)
+		uid := must.Get(strconv.Atoi(owner.Uid))(t)
+		must.Do(t, os.Chown(space, uid, -1))
+		must.Do(t, execOn(c, "CREATE TABLESPACE small LOCATION '"+space+"'"))
+		t.Cleanup(func() { must.Do(t, c.Control("stop", "-m", "immediate")) }) // its files are on the disk
 		fullDisk(t, dir, openNodes(t, 2, opener(t, c.URL+"&default_tablespace=small", &postgres.Options{RetryFor: time.Second})))
 	})
 	t.Run("sqlite", func(t *testing.T) {
@@ -96,9 +94,8 @@ func TestWALDoesNotFillASmallDisk(t *testing.T) {
 	t.Parallel()
 	const disk = 6 << 20
 	dir := smallDisk(t, disk)
-	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "vault.db"))
-	must(t, err)
-	defer func() { must(t, store.Close()) }()
+	store := must.Get(sqlite.Open(t.Context(), filepath.Join(dir, "vault.db")))(t)
+	defer func() { must.Do(t, store.Close()) }()
 	tenant := storage.ID{1}
 	write := func(n int, body int) error {
 		now, id := time.Now(), fmt.Sprint("token ", n)
@@ -131,22 +128,21 @@ func TestReadOnlyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "vault.db")
-	store, err := sqlite.Open(t.Context(), path)
-	must(t, err)
-	must(t, store.Close())
-	must(t, os.Chmod(path, 0o400))
-	must(t, os.Chmod(dir, 0o500))
-	t.Cleanup(func() { must(t, os.Chmod(dir, 0o700)) })
+	store := must.Get(sqlite.Open(t.Context(), path))(t)
+	must.Do(t, store.Close())
+	must.Do(t, os.Chmod(path, 0o400))
+	must.Do(t, os.Chmod(dir, 0o500))
+	t.Cleanup(func() { must.Do(t, os.Chmod(dir, 0o700)) })
 	if os.Geteuid() == 0 { // root ignores file modes
 		err := syscall.Mount(dir, dir, "", syscall.MS_BIND, "")
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("this root user cannot mount a folder, and ignores file modes")
 		}
-		must(t, err)
-		t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
-		must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
+		must.Do(t, err)
+		t.Cleanup(func() { must.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+		must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 	}
-	store, err = sqlite.Open(t.Context(), path)
+	store, err := sqlite.Open(t.Context(), path)
 	if err == nil {
 		_ = store.Close()
 		t.Fatal("a file that cannot be written was opened")

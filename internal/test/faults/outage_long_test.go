@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
@@ -21,9 +22,9 @@ func TestServerFrozenForLong(t *testing.T) {
 		t.Logf("frozen for %s", d)
 		l := n.start()
 		l.wait(t, 20)
-		must(t, s.server.Freeze())
+		must.Do(t, s.server.Freeze())
 		<-time.After(d)
-		must(t, s.server.Thaw())
+		must.Do(t, s.server.Thaw())
 		l.wait(t, 20)
 		l.check(t)
 		if d < 20*time.Second {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -99,10 +100,10 @@ func stopped(t *testing.T, s *site) {
 	c, l := s.server, s.nodes(t, 2, &postgres.Options{RetryFor: time.Hour}).start()
 	l.wait(t, 20)
 	id := l.create(0)
-	must(t, c.Control("stop", "-m", "immediate"))
+	must.Do(t, c.Control("stop", "-m", "immediate"))
 	<-time.After(1200 * time.Millisecond) // keys are cached for a second
 	latecomers := l.come(id)
-	must(t, c.Control("start"))
+	must.Do(t, c.Control("start"))
 	latecomers.Wait()
 	l.wait(t, 20)
 	l.check(t)
@@ -143,10 +144,10 @@ func away(t *testing.T, s *site) {
 	c, n := s.server, s.nodes(t, 2, &postgres.Options{RetryFor: time.Second})
 	l := n.start()
 	l.wait(t, 20)
-	must(t, c.Control("stop", "-m", "immediate"))
+	must.Do(t, c.Control("stop", "-m", "immediate"))
 	l.waitForRefusal(t)
 	s.ready(t, n, http.StatusServiceUnavailable)
-	must(t, c.Control("start"))
+	must.Do(t, c.Control("start"))
 	l.wait(t, 20)
 	l.check(t)
 	l.refused(t, 6*time.Second)
@@ -168,9 +169,9 @@ func frozen(t *testing.T, s *site) {
 		n := s.nodes(t, 2, &postgres.Options{RetryFor: wait, HangTimeout: hang})
 		l := n.start()
 		l.wait(t, 20)
-		must(t, s.server.Freeze())
+		must.Do(t, s.server.Freeze())
 		hold(n, l)
-		must(t, s.server.Thaw())
+		must.Do(t, s.server.Thaw())
 		l.wait(t, 20)
 		l.check(t)
 		return l
@@ -188,7 +189,7 @@ func freezable(t *testing.T, c *pgtest.Cluster) {
 	if err := c.Freeze(); err != nil {
 		t.Skip(err)
 	}
-	must(t, c.Thaw())
+	must.Do(t, c.Thaw())
 }
 
 // A primary fails, its synchronous standby takes over, and the old primary
@@ -218,7 +219,7 @@ func newPair(t *testing.T) *pair {
 	t.Helper()
 	const setting = "synchronous_standby_names = '*'"
 	p := &pair{primary: cluster(t, setting), standby: cluster(t, setting)}
-	must(t, p.standby.Control("stop", "-m", "immediate"))
+	must.Do(t, p.standby.Control("stop", "-m", "immediate"))
 	follow(t, p.standby, p.primary)
 	p.address = "postgres:///postgres?" + url.Values{
 		"host": {p.primary.Dir + "," + p.standby.Dir}, "user": {"postgres"}, "sslmode": {"disable"},
@@ -230,8 +231,8 @@ func newPair(t *testing.T) *pair {
 // old primary the new standby.
 func (p *pair) fail(t *testing.T) {
 	t.Helper()
-	must(t, p.primary.Control("stop", "-m", "immediate"))
-	must(t, p.standby.Control("promote"))
+	must.Do(t, p.primary.Control("stop", "-m", "immediate"))
+	must.Do(t, p.standby.Control("promote"))
 	p.primary, p.standby = p.standby, p.primary
 	follow(t, p.standby, p.primary)
 }
@@ -239,12 +240,11 @@ func (p *pair) fail(t *testing.T) {
 // follow makes a server a standby and waits until its primary knows it.
 func follow(t *testing.T, standby, primary *pgtest.Cluster) {
 	t.Helper()
-	must(t, standby.Follow(primary))
-	db, err := sql.Open("postgres", primary.URL)
-	must(t, err)
+	must.Do(t, standby.Follow(primary))
+	db := must.Get(sql.Open("postgres", primary.URL))(t)
 	defer db.Close()
 	for connected := 0; connected == 0; {
-		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").Scan(&connected))
+		must.Do(t, db.QueryRow("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").Scan(&connected))
 	}
 }
 
@@ -281,8 +281,7 @@ func TestServerWithoutFreeConnections(t *testing.T) {
 // hog takes all connections of a server that allows 30, including the vault's.
 func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
 	t.Helper()
-	db, err := sql.Open("postgres", c.URL)
-	must(t, err)
+	db := must.Get(sql.Open("postgres", c.URL))(t)
 	db.SetMaxIdleConns(1000)
 	var held []*sql.Conn
 	for misses := 0; misses < 20 || len(held) < 25; {
@@ -300,7 +299,7 @@ func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
 		for _, conn := range held {
 			_ = conn.Close()
 		}
-		must(t, db.Close())
+		must.Do(t, db.Close())
 	}
 }
 
@@ -317,8 +316,8 @@ func readOnly(t *testing.T, s *site) {
 	l := n.start()
 	l.wait(t, 20)
 	set := func(value string) {
-		must(t, execOn(c, "ALTER SYSTEM SET default_transaction_read_only = "+value))
-		must(t, execOn(c, "SELECT pg_reload_conf()"))
+		must.Do(t, execOn(c, "ALTER SYSTEM SET default_transaction_read_only = "+value))
+		must.Do(t, execOn(c, "SELECT pg_reload_conf()"))
 	}
 	set("on")
 	l.waitForRefusal(t)

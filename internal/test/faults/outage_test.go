@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // nodes are vaults on one database, each with its REST handler.
@@ -39,17 +40,11 @@ func openNodesFor(t *testing.T, count int, open func() (vault.Storage, error), m
 	t.Helper()
 	n := &nodes{}
 	for i := range count {
-		store, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(open())(t)
 		// Servers die here. Without strict read logs, the entries of the last
 		// reads would be lost.
-		v, err := vault.Open(t.Context(), store, master,
-			&vault.Config{SweepEvery: 100 * time.Millisecond, WorkEvery: 100 * time.Millisecond, StrictReadLogs: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(vault.Open(t.Context(), store, master,
+			&vault.Config{SweepEvery: 100 * time.Millisecond, WorkEvery: 100 * time.Millisecond, StrictReadLogs: true}))(t)
 		t.Cleanup(func() { v.Close() })
 		n.vaults, n.handlers = append(n.vaults, v), append(n.handlers, httpserver.Handler(v, nil))
 		if i == 0 {
@@ -65,17 +60,12 @@ func (n *nodes) enroll(t *testing.T, v *vault.Vault, fits func(uuid.UUID) bool) 
 	for err == nil && fits != nil && !fits(tenant.ID) {
 		tenant, err = v.CreateTenant(t.Context(), "Acme")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n.tenant, n.tenantID = v.Tenant(tenant.ID).Client, tenant.ID
-	app, err := n.tenant.CreateApplication(t.Context(), vault.ApplicationParams{
+	app := must.Get(n.tenant.CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Shop", Type: vault.ApplicationPrivate,
 		Permissions: []vault.Permission{"token:create", "token:read", "token:update", "token:delete"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	n.key = app.Key
 }
 

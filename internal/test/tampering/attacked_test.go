@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -54,11 +55,7 @@ func attack(t *testing.T, test func(*attacked)) {
 		a := &attacked{T: t, pg: true}
 		address := pgtest.Alone(t)
 		a.open = func() vault.Storage {
-			store, err := postgres.Open(context.WithoutCancel(t.Context()), address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return store
+			return must.Get(postgres.Open(context.WithoutCancel(t.Context()), address))(t)
 		}
 		a.start("postgres", address)
 		test(a)
@@ -70,10 +67,7 @@ func (a *attacked) start(driver, address string) {
 	a.key, a.clock = vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 	a.node(nil)
 	a.Cleanup(func() { _ = a.v.Close() })
-	db, err := sql.Open(driver, address)
-	if err != nil {
-		a.Fatal(err)
-	}
+	db := must.Get(sql.Open(driver, address))(a)
 	a.db = db
 	a.Cleanup(func() { _ = db.Close() })
 	for range 2 {
@@ -84,9 +78,7 @@ func (a *attacked) start(driver, address string) {
 // node closes the vault and opens it again, with an alarm callback.
 func (a *attacked) node(alarm func(vault.Alarm)) {
 	a.Helper()
-	if err := a.reopen(alarm); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, a.reopen(alarm))
 }
 
 // reopen is node for a database on which a vault may refuse to open.
@@ -175,28 +167,18 @@ func (r *logRow) entry() uuid.UUID {
 // rows returns the rows of a table that a condition selects.
 func (a *attacked) rows(table, condition string, args ...any) (all []*logRow) {
 	a.Helper()
-	rows, err := a.db.QueryContext(a.Context(), a.bind("SELECT * FROM "+table+" "+condition), args...)
-	if err != nil {
-		a.Fatal(err)
-	}
+	rows := must.Get(a.db.QueryContext(a.Context(), a.bind("SELECT * FROM "+table+" "+condition), args...))(a)
 	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		a.Fatal(err)
-	}
+	names := must.Get(rows.Columns())(a)
 	for rows.Next() {
 		values, into := make([]any, len(names)), make([]any, len(names))
 		for i := range values {
 			into[i] = &values[i]
 		}
-		if err := rows.Scan(into...); err != nil {
-			a.Fatal(err)
-		}
+		must.Do(a, rows.Scan(into...))
 		all = append(all, &logRow{table, names, values})
 	}
-	if err := rows.Err(); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, rows.Err())
 	return all
 }
 
@@ -204,9 +186,7 @@ func (a *attacked) rows(table, condition string, args ...any) (all []*logRow) {
 func (a *attacked) replace(old, now []*logRow) bool {
 	a.Helper()
 	tx, err := a.db.BeginTx(context.WithoutCancel(a.Context()), nil)
-	if err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, err)
 	defer func() { _ = tx.Rollback() }()
 	prepared := map[string]*sql.Stmt{}
 	run := func(text string, args []any) (sql.Result, error) {
@@ -224,10 +204,7 @@ func (a *attacked) replace(old, now []*logRow) bool {
 				where, args = append(where, name+" = ?"), append(args, r.values[i])
 			}
 		}
-		result, err := run("DELETE FROM "+r.table+" WHERE "+strings.Join(where, " AND "), args)
-		if err != nil {
-			a.Fatal(err)
-		}
+		result := must.Get(run("DELETE FROM "+r.table+" WHERE "+strings.Join(where, " AND "), args))(a)
 		if n, _ := result.RowsAffected(); n != 1 {
 			a.Fatalf("%d rows of %s are deleted", n, r.table)
 		}
@@ -291,17 +268,9 @@ func settled(t testing.TB, v *vault.Vault) *evidence.Report {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := v.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		status, err := v.EvidenceStatus()
-		if err != nil {
-			t.Fatal(err)
-		}
-		report, err := v.VerifyLogs(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Checkpoint(t.Context()))(t)
+		status := must.Get(v.EvidenceStatus())(t)
+		report := must.Get(v.VerifyLogs(t.Context(), nil))(t)
 		if status.Pending == 0 && !slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool { return f.Verdict == evidence.Unsequenced }) {
 			return report
 		}
@@ -326,19 +295,10 @@ type kept struct {
 // keep returns what an auditor of a tenant has now.
 func (a *attacked) keep(o *vault.Owner) kept {
 	a.Helper()
-	note, err := a.v.Checkpoint(a.Context())
-	if err != nil {
-		a.Fatal(err)
-	}
-	key, err := a.v.EvidenceKey()
-	if err != nil {
-		a.Fatal(err)
-	}
+	note := must.Get(a.v.Checkpoint(a.Context()))(a)
+	key := must.Get(a.v.EvidenceKey())(a)
 	rows := a.rows("vault_logs", "WHERE tenant_id = ? ORDER BY id", binary(o.TenantID()))
-	proof, err := o.LogProof(a.Context(), rows[len(rows)-1].entry())
-	if err != nil {
-		a.Fatal(err)
-	}
+	proof := must.Get(o.LogProof(a.Context(), rows[len(rows)-1].entry()))(a)
 	_, tenant, ok := bytes.Cut(proof, []byte("\n\n"))
 	if !ok {
 		a.Fatalf("a proof without a note: %s", proof)
@@ -424,9 +384,7 @@ func (a *attacked) put(rows ...*logRow) {
 	}
 	eventually(a, "all entries are visible", func() (visible bool) {
 		row := a.db.QueryRowContext(a.Context(), `SELECT max(xid) < txid_snapshot_xmin(txid_current_snapshot()) FROM vault_logs`)
-		if err := row.Scan(&visible); err != nil {
-			a.Fatal(err)
-		}
+		must.Do(a, row.Scan(&visible))
 		return visible
 	})
 }
@@ -451,9 +409,6 @@ func (a *attacked) putBack(o *vault.Owner, tables ...string) (restore func()) {
 // evidence returns the size of the vault's tree.
 func (a *attacked) evidence() int64 {
 	a.Helper()
-	s, err := a.v.EvidenceStatus()
-	if err != nil {
-		a.Fatal(err)
-	}
+	s := must.Get(a.v.EvidenceStatus())(a)
 	return s.Size
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // audit is a bundle for an auditor, with the key and an earlier note, which may be
@@ -54,12 +55,8 @@ func wantAgreement(t testing.TB, audits []audit) {
 	dir, input := t.TempDir(), ""
 	for i, a := range audits {
 		bundle, note := filepath.Join(dir, fmt.Sprint(i)), filepath.Join(dir, fmt.Sprint(i, ".note"))
-		if err := os.WriteFile(bundle, a.bundle, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(note, a.since, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(bundle, a.bundle, 0o600))
+		must.Do(t, os.WriteFile(note, a.since, 0o600))
 		if input += bundle + " " + a.key; a.since != nil {
 			input += " " + note
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // The tests name ten cases, which an earlier version did not find:
@@ -114,7 +115,7 @@ func (a *attacked) tampered(prepare func(*attacked) tampering, at func(*attacked
 	a.anchored(path)
 	var before []byte
 	if err := at(a, func() {
-		before = must[[]byte](a)(os.ReadFile(path))
+		before = must.Get(os.ReadFile(path))(a)
 		is.do()
 	}); err != nil {
 		return // the vault does not even open
@@ -132,7 +133,7 @@ func (a *attacked) tampered(prepare func(*attacked) tampering, at func(*attacked
 // anchored waits until an anchor has the newest note.
 func (a *attacked) anchored(path string) {
 	a.Helper()
-	s := must[*vault.EvidenceStatus](a)(a.v.EvidenceStatus())
+	s := must.Get(a.v.EvidenceStatus())(a)
 	eventually(a, "the anchor has the note", func() bool {
 		text, err := os.ReadFile(path)
 		return err == nil && bytes.Contains(text, s.Note)
@@ -169,7 +170,7 @@ func (a *attacked) wantFound(is *tampering) {
 // first tenant.
 func (a *attacked) wantNamed(verdict evidence.Verdict, entry uuid.UUID, row string) {
 	a.Helper()
-	report := must[*evidence.Report](a)(a.v.VerifyLogs(a.Context(), nil))
+	report := must.Get(a.v.VerifyLogs(a.Context(), nil))(a)
 	if !slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool {
 		named := row != "" && f.Row == row || row == "" && f.EntryID == entry
 		return named && f.Verdict == verdict && f.Tenant == a.owners[0].TenantID()
@@ -212,7 +213,7 @@ func (a *attacked) wantSuspended(path string, before []byte) {
 		if s, err := a.v.EvidenceStatus(); err != nil || s.Suspended == "" {
 			a.Errorf("the vault signs: %+v, %v", s, err)
 		}
-		if after := must[[]byte](a)(os.ReadFile(path)); !bytes.Equal(before, after) {
+		if after := must.Get(os.ReadFile(path))(a); !bytes.Equal(before, after) {
 			a.Errorf("the anchor was written to: %q", bytes.TrimPrefix(after, before))
 		}
 		if err := a.reopen(nil); err != nil {
@@ -220,9 +221,7 @@ func (a *attacked) wantSuspended(path string, before []byte) {
 		}
 		a.calls(a.owners[0])
 	}
-	if err := a.v.AcceptRestore(a.Context(), "the evidence was removed"); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, a.v.AcceptRestore(a.Context(), "the evidence was removed"))
 	if s, err := a.v.EvidenceStatus(); err != nil || s.Suspended != "" {
 		a.Errorf("after it was accepted: %+v, %v", s, err)
 	}
@@ -253,9 +252,7 @@ func (a *attacked) invent(r *logRow, at time.Time, values map[string]any) *logRo
 		column, text = "xid", `SELECT txid_current()`
 	}
 	var last int64
-	if err := a.db.QueryRowContext(a.Context(), text).Scan(&last); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, a.db.QueryRowContext(a.Context(), text).Scan(&last))
 	all := map[string]any{"id": binary(idAt(at)), "created_at": at.UnixMicro(), "mac": nil, column: last}
 	maps.Copy(all, values)
 	return r.set(all)
@@ -270,14 +267,12 @@ func regenerate(o *vault.Owner, ctx context.Context, id uuid.UUID) error { //nol
 // Without values, the entry is a copy of the one about the creation, with its mac.
 func hideRollback(a *attacked, change func(*vault.Owner, context.Context, uuid.UUID) error, values map[string]any) tampering {
 	o := a.owners[0]
-	app := must[*vault.Application](a)(o.CreateApplication(a.Context(), vault.ApplicationParams{
+	app := must.Get(o.CreateApplication(a.Context(), vault.ApplicationParams{
 		Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"},
-	}))
+	}))(a)
 	created := a.rows("vault_logs", "WHERE entity_id = ?", app.ID.String())[0]
 	restore := a.putBack(o, "vault_records", "vault_lookups")
-	if err := change(o, a.Context(), app.ID); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, change(o, a.Context(), app.ID))
 	if values == nil {
 		values = map[string]any{"mac": created.value("mac")}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/evident"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -30,24 +31,14 @@ func unpaced(v *vault.Vault) {
 }
 
 // must fails the test on an error, and returns the value.
-func must[T any](t testing.TB) func(value T, err error) T {
-	return func(value T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
 func create(t testing.TB, c *vault.Client, p vault.TokenParams) *vault.Token {
 	t.Helper()
-	return must[*vault.Token](t)(c.CreateToken(t.Context(), p))
+	return must.Get(c.CreateToken(t.Context(), p))(t)
 }
 
 func get(t testing.TB, c *vault.Client, id string) {
 	t.Helper()
-	must[*vault.Token](t)(c.GetToken(t.Context(), id))
+	must.Get(c.GetToken(t.Context(), id))(t)
 }
 
 // aText is a token with an id.
@@ -58,18 +49,18 @@ func aText(id string) vault.TokenParams {
 // tenantOf adds a tenant and returns the client that acts as it.
 func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
 	t.Helper()
-	return v.Tenant(must[*vault.Tenant](t)(v.CreateTenant(t.Context(), "Acme")).ID).Client
+	return v.Tenant(must.Get(v.CreateTenant(t.Context(), "Acme"))(t).ID).Client
 }
 
 // onDisk opens a SQLite database, which the vault closes.
 func onDisk(t testing.TB, path string) vault.Storage {
 	t.Helper()
-	return must[*sqlite.Store](t)(sqlite.Open(context.WithoutCancel(t.Context()), path))
+	return must.Get(sqlite.Open(context.WithoutCancel(t.Context()), path))(t)
 }
 
 func sweep(t testing.TB, v *vault.Vault) vault.Swept {
 	t.Helper()
-	return must[vault.Swept](t)(v.Sweep(t.Context()))
+	return must.Get(v.Sweep(t.Context()))(t)
 }
 
 // same fails the test unless two values are equal.

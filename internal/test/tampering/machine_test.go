@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // cannotBeFound are the changes that no verifier can find. docs/evidence.md has the
@@ -384,10 +385,7 @@ func TestOlderCopyWithoutAnchor(t *testing.T) {
 
 func TestWhatCannotBeFoundIsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "evidence.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "evidence.md")))(t)
 	_, section, _ := bytes.Cut(text, []byte("\n## What remains possible\n"))
 	section, _, _ = bytes.Cut(section, []byte("\n## "))
 	for _, sentence := range cannotBeFound {
@@ -421,17 +419,12 @@ func TestEveryTableIsCoveredOrDescribed(t *testing.T) {
 		if a.pg {
 			query = `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name LIKE 'vault_%'`
 		}
-		rows, err := a.db.QueryContext(a.Context(), query)
-		if err != nil {
-			a.Fatal(err)
-		}
+		rows := must.Get(a.db.QueryContext(a.Context(), query))(a)
 		defer rows.Close()
 		var missing []string
 		for rows.Next() {
 			var name string
-			if err := rows.Scan(&name); err != nil {
-				a.Fatal(err)
-			}
+			must.Do(a, rows.Scan(&name))
 			if logKeys[name] == nil && otherTables[name] == "" {
 				missing = append(missing, name)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -118,9 +119,7 @@ func (a *attacked) hourly(hours int) {
 	a.Helper()
 	for range hours {
 		for _, o := range a.owners {
-			if _, err := o.Tokenize(a.Context(), make([]string, 48)); err != nil {
-				a.Fatal(err)
-			}
+			must.Get(o.Tokenize(a.Context(), make([]string, 48)))(a)
 		}
 		a.clock.Advance(time.Hour)
 	}
@@ -176,18 +175,13 @@ func besideWork(a *attacked, prepare func(*attacked, *vault.Vault) (func() error
 	a.mustVerify()
 	a.v = nil // stays open
 	w := a.watched()
-	if err := sweepLogs(a, other); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, sweepLogs(a, other))
 	tried := long.Rounds(100, 1000)
 	if a.pg {
 		tried /= 2
 	}
 	for n := range int64(tried) {
-		work, err := prepare(a, other)
-		if err != nil {
-			a.Fatal(err)
-		}
+		work := must.Get(prepare(a, other))(a)
 		reached := w.atRead(n+1, anyRead, func() {
 			if err := work(); err != nil {
 				a.Errorf("before read %d: %v", n+1, err)
@@ -219,16 +213,12 @@ func TestProofsAreLogarithmic(t *testing.T) {
 		first := a.rows("vault_logs", "WHERE tenant_id = ? ORDER BY id", binary(o.TenantID()))[0].entry()
 		cost := func(entries int) (calls, read int64) {
 			for range entries / 1000 {
-				if _, err := o.Tokenize(a.Context(), make([]string, 1000)); err != nil {
-					a.Fatal(err)
-				}
+				must.Get(o.Tokenize(a.Context(), make([]string, 1000)))(a)
 			}
 			a.mustVerify()
 			reads.Store(0)
 			rows.Store(0)
-			if _, err := o.LogProof(a.Context(), first); err != nil {
-				a.Fatal(err)
-			}
+			must.Get(o.LogProof(a.Context(), first))(a)
 			return reads.Load(), rows.Load()
 		}
 		calls, few := cost(2000)

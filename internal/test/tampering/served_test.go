@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // An acknowledged entry that never reaches the tree raises an alarm within 30
@@ -33,9 +34,7 @@ func TestMissingAcknowledgedEntriesRaiseAnAlarm(t *testing.T) {
 				a.exec("DELETE FROM vault_logs WHERE entity_id = 'lost'")
 				a.clock.Advance(30 * time.Second)
 				eventually(a, "there is an alarm", func() bool {
-					if _, err := a.v.Checkpoint(a.Context()); err != nil {
-						a.Fatal(err)
-					}
+					must.Get(a.v.Checkpoint(a.Context()))(a)
 					return len(alarms) > 0
 				})
 				if alarm := <-alarms; alarm.Kind != vault.AlarmMissing || alarm.TenantID != a.owners[0].TenantID() || alarm.EntryID == (uuid.UUID{}) {
@@ -60,10 +59,7 @@ func (a *attacked) dropInserts() {
 // breakTenant replaces the body of a tenant's record of a kind.
 func (a *attacked) breakTenant(id uuid.UUID, kind string) {
 	a.Helper()
-	done, err := a.db.ExecContext(a.Context(), a.bind(`UPDATE vault_records SET body = ? WHERE tenant_id = ? AND kind = ?`), []byte("altered"), id[:], kind)
-	if err != nil {
-		a.Fatal(err)
-	}
+	done := must.Get(a.db.ExecContext(a.Context(), a.bind(`UPDATE vault_records SET body = ? WHERE tenant_id = ? AND kind = ?`), []byte("altered"), id[:], kind))(a)
 	if n, err := done.RowsAffected(); n != 1 || err != nil {
 		a.Fatalf("%d rows of kind %s were altered (%v)", n, kind, err)
 	}
@@ -81,10 +77,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 		a.mustVerify()
 		var want, got, all []vault.Tenant
 		for _, id := range []uuid.UUID{good, a.owners[1].TenantID(), a.owners[0].TenantID()} {
-			is, err := a.v.Tenant(id).GetTenant(ctx)
-			if err != nil {
-				a.Fatal(err)
-			}
+			is := must.Get(a.v.Tenant(id).GetTenant(ctx))(a)
 			if id != good {
 				is = &vault.Tenant{ID: id, CreatedAt: is.CreatedAt, Unreadable: true}
 			}
@@ -100,9 +93,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 		}
 		got = page.Data
 		for is, err := range a.v.AllTenants(ctx) {
-			if err != nil {
-				a.Fatal(err)
-			}
+			must.Do(a, err)
 			all = append(all, *is)
 		}
 		for how, list := range map[string][]vault.Tenant{"page": got, "all": all} {
@@ -118,10 +109,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 			}
 			return a.evidence() > before
 		})
-		report, err := a.v.VerifyLogs(ctx, nil)
-		if err != nil {
-			a.Fatal(err)
-		}
+		report := must.Get(a.v.VerifyLogs(ctx, nil))(a)
 		found := map[uuid.UUID][]evidence.Verdict{}
 		for _, f := range report.Findings {
 			found[f.Tenant] = append(found[f.Tenant], f.Verdict)
@@ -149,16 +137,11 @@ func TestDeletedTenantsStayDeleted(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {
 		gone := a.v.Tenant(tenantOf(a, a.v).TenantID())
-		app, err := gone.CreateApplication(a.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: everything})
-		if err != nil {
-			a.Fatal(err)
-		}
+		app := must.Get(gone.CreateApplication(a.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: everything}))(a)
 		create(a, gone.Client, aText("secret"))
 		a.mustVerify()
 		restore := a.putBack(gone, "vault_logs", "vault_log_trees", "vault_log_leaves", "vault_log_nodes", "vault_records", "vault_lookups", "vault_tokens", "vault_container_sets")
-		if err := a.v.DeleteTenant(a.Context(), gone.TenantID()); err != nil {
-			a.Fatal(err)
-		}
+		must.Do(a, a.v.DeleteTenant(a.Context(), gone.TenantID()))
 		a.mustVerify()
 		a.exec(`DELETE FROM vault_records WHERE kind = 'tombstone'`)
 		restore()

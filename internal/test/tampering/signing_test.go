@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestCallersDoNotMakeTheVaultSign(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {
-		v := must[*vault.Vault](a)(vault.Open(a.Context(), a.open(), a.key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}))
+		v := must.Get(vault.Open(a.Context(), a.open(), a.key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}))(a)
 		defer v.Close()
 		notes := func() int { return len(a.rows("vault_log_checkpoints", "")) }
 		before, began := notes(), time.Now()
@@ -50,9 +51,7 @@ func TestForgedEntriesDoNotExpire(t *testing.T) {
 		old := a.clock.Now()
 		a.clock.Advance(48 * time.Hour)
 		create(a, a.owners[0].Client, aText("secret"))
-		if err := sweepLogs(a, a.v); err != nil {
-			a.Fatal(err)
-		}
+		must.Do(a, sweepLogs(a, a.v))
 		a.mustVerifyExpired()
 		row := a.rows("vault_logs", "WHERE entity_id = 'secret'")[0]
 		for name, values := range map[string]map[string]any{
@@ -108,8 +107,8 @@ func (a *attacked) signsBeside(w *watched, n int64) bool {
 		before := a.evidence()
 		create(a, a.owners[0].Client, aText(fmt.Sprint("meanwhile-", n)))
 		eventually(a, "a note covers the entry", func() bool {
-			must[[]byte](a)(a.v.Checkpoint(a.Context()))
-			s := must[*vault.EvidenceStatus](a)(a.v.EvidenceStatus())
+			must.Get(a.v.Checkpoint(a.Context()))(a)
+			s := must.Get(a.v.EvidenceStatus())(a)
 			return s.Size > before && s.Pending == 0
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // alter runs a statement that changes rows.
@@ -32,9 +33,7 @@ func (a *attacked) expireEntries() (ids []string) {
 	a.Helper()
 	for _, o := range a.owners {
 		for e, err := range o.AllLogs(a.Context(), vault.ListLogsParams{Operation: vault.OperationExpire}) {
-			if err != nil {
-				a.Fatal(err)
-			}
+			must.Do(a, err)
 			ids = append(ids, e.EntityID)
 		}
 	}
@@ -45,26 +44,18 @@ func (a *attacked) expireEntries() (ids []string) {
 // sessionRow creates a session and returns its id.
 func (a *attacked) sessionRow(public *vault.Client) uuid.UUID {
 	a.Helper()
-	if _, err := public.CreateSession(a.Context()); err != nil {
-		a.Fatal(err)
-	}
-	page, err := a.owners[0].ListSessions(a.Context(), vault.PageParams{})
-	if err != nil {
-		a.Fatal(err)
-	}
+	must.Get(public.CreateSession(a.Context()))(a)
+	page := must.Get(a.owners[0].ListSessions(a.Context(), vault.PageParams{}))(a)
 	return page.Data[0].ID
 }
 
 // public returns a client of a new public application.
 func (a *attacked) public() (*vault.Client, uuid.UUID) {
 	a.Helper()
-	app, err := a.owners[0].CreateApplication(a.Context(), vault.ApplicationParams{
+	app := must.Get(a.owners[0].CreateApplication(a.Context(), vault.ApplicationParams{
 		Name: "Public", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"},
-	})
-	if err != nil {
-		a.Fatal(err)
-	}
-	return must[*vault.Client](a)(a.v.Authenticate(a.Context(), app.Key)), app.ID
+	}))(a)
+	return must.Get(a.v.Authenticate(a.Context(), app.Key))(a), app.ID
 }
 
 var yearOne = time.Time{}.UnixMicro()
@@ -168,9 +159,7 @@ func TestBadRowsDoNotHideOthersFromTheSweep(t *testing.T) {
 		public, _ := a.public()
 		for i := range bad {
 			create(a, a.owners[0].Client, vault.TokenParams{ID: fmt.Sprint("bad", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
-			if _, err := public.CreateSession(a.Context()); err != nil {
-				a.Fatal(err)
-			}
+			must.Get(public.CreateSession(a.Context()))(a)
 		}
 		create(a, a.owners[0].Client, vault.TokenParams{ID: "good", Type: vault.TypeGeneric, Data: "x", ExpiresAt: a.clock.Now().Add(time.Hour)})
 		create(a, a.owners[0].Client, vault.TokenParams{ID: "good cvc", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -22,49 +23,27 @@ import (
 // old, and a deleted tenant.
 func TestLogOfAnEarlierVersionVerifies(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile(filepath.Join("testdata", "1005.sql"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	since, err := os.ReadFile(filepath.Join("testdata", "1005.note"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile(filepath.Join("testdata", "1005.sql")))(t)
+	since := must.Get(os.ReadFile(filepath.Join("testdata", "1005.note")))(t)
 	path := filepath.Join(t.TempDir(), "vault.db")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", path))(t)
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), string(script)); err != nil {
-		t.Fatal(err)
-	}
-	key, err := vault.ParseKey(seal.KeyText(bytes.Repeat([]byte{5}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.ExecContext(t.Context(), string(script)))(t)
+	key := must.Get(vault.ParseKey(seal.KeyText(bytes.Repeat([]byte{5}, 32))))(t)
 	clock := vaulttest.NewClock(vaulttest.Start.Add(48 * time.Hour))
 	for range 2 { // the second start finds what the first has written
-		v, err := vault.Open(t.Context(), onDisk(t, path), key, &vault.Config{
+		v := must.Get(vault.Open(t.Context(), onDisk(t, path), key, &vault.Config{
 			Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		unpaced(v)
 		report, err := v.VerifyLogs(t.Context(), &vault.VerifyOptions{Since: [][]byte{since}})
 		if err != nil || len(report.Findings) > 0 || report.Entries < 20 || report.Tenants != 2 {
 			t.Errorf("in place: %+v, %v", report, err)
 		}
-		vkey, err := v.EvidenceKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		vkey := must.Get(v.EvidenceKey())(t)
 		var kinds []string
 		for tenant, err := range v.AllTenants(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			o := v.Tenant(tenant.ID)
 			create(t, o.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			is := bundle(t, o)
@@ -82,8 +61,6 @@ func TestLogOfAnEarlierVersionVerifies(t *testing.T) {
 		if got := slices.Compact(kinds); !slices.Equal(got, []string{"entry", "imported", "old"}) {
 			t.Errorf("kinds of leaves: %v", got)
 		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Close())
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -109,30 +110,18 @@ func worlds(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		store, err := sqlite.Open(context.WithoutCancel(t.Context()), ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(context.WithoutCancel(t.Context()), ":memory:"))(t)
 		t.Cleanup(func() { _ = store.Close() })
-		db, err := store.OpenDB()
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(store.OpenDB())(t)
 		lasting := &lastingSQLite{Store: store}
 		test(newWorld(t, db, func() vault.Storage { return lasting }, false))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		address := pgtest.Alone(t)
-		store, err := postgres.Open(context.WithoutCancel(t.Context()), address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.Open(context.WithoutCancel(t.Context()), address))(t)
 		t.Cleanup(func() { _ = store.Close() })
-		db, err := sql.Open("postgres", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(sql.Open("postgres", address))(t)
 		lasting := &lastingPostgres{Store: store}
 		test(newWorld(t, db, func() vault.Storage { return lasting }, true))
 	})
@@ -147,9 +136,7 @@ func newWorld(t *testing.T, db *sql.DB, open func() vault.Storage, pg bool) *wor
 	w.anchors = []vault.Anchor{w.anchor}
 	w.node(nil)
 	w.build()
-	if err := w.v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.v.Close())
 	w.v = nil
 	return w
 }
@@ -197,9 +184,7 @@ func (w *world) build() {
 // must fails the test if a step of the world fails.
 func (w *world) must(_ any, err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 }
 
 // inhabit adds a tenant with applications, reactors and proxies.
