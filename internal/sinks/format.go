@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -68,24 +69,11 @@ func lines(items []item, value func(*item) (any, error)) ([]byte, string, error)
 	return out.Bytes(), contentLines, nil
 }
 
-// nativeNote is a signed note among the entries.
-type nativeNote struct {
-	Checkpoint string    `json:"checkpoint"` // the text of the note
-	Size       int64     `json:"size"`       // of the tree
-	CreatedAt  time.Time `json:"created_at"`
-}
-
-// nativeLeaf holds the additional fields of an entry in a tree.
-type nativeLeaf struct {
-	Index int64  `json:"index"`
-	Hash  string `json:"leaf_hash"`
-}
-
 func encodeNative(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error) {
 	return lines(items, func(it *item) (any, error) {
 		switch {
 		case it.note != nil:
-			return nativeNote{string(it.note.Note), it.note.Size, it.note.At.UTC()}, nil
+			return object{"checkpoint": string(it.note.Note), "size": it.note.Size, "created_at": it.note.At.UTC()}, nil
 		case it.leaf == nil:
 			return s.Native(tenant, it.Log), nil
 		}
@@ -93,92 +81,58 @@ func encodeNative(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, err
 		if err != nil {
 			return nil, err
 		}
-		leaf, err := json.Marshal(nativeLeaf{it.leaf.Index, it.leaf.Leaf.String()})
-		if err != nil {
-			return nil, err
-		}
-		leaf[0] = ','
-		return json.RawMessage(append(bytes.TrimSuffix(entry, []byte("}")), leaf...)), nil
+		leaf := fmt.Appendf(bytes.TrimSuffix(entry, []byte("}")), `,"index":%d,"leaf_hash":%q}`, it.leaf.Index, it.leaf.Leaf)
+		return json.RawMessage(leaf), nil
 	})
 }
 
 // productName is the name of the vault for destinations.
 const productName = "vault"
 
-// The part of the OTLP messages that the vault uses: see ExportLogsServiceRequest
-// in opentelemetry-proto. Their JSON encodes 64-bit integers as strings.
-type (
-	otlpRequest struct {
-		ResourceLogs []otlpResourceLogs `json:"resourceLogs"`
-	}
-	otlpResourceLogs struct {
-		Resource  otlpResource    `json:"resource"`
-		ScopeLogs []otlpScopeLogs `json:"scopeLogs"`
-	}
-	otlpResource struct {
-		Attributes []otlpAttribute `json:"attributes"`
-	}
-	otlpScopeLogs struct {
-		Scope      otlpScope    `json:"scope"`
-		LogRecords []otlpRecord `json:"logRecords"`
-	}
-	otlpScope struct {
-		Name string `json:"name"`
-	}
-	otlpRecord struct {
-		Time       string          `json:"timeUnixNano"`
-		Observed   string          `json:"observedTimeUnixNano"`
-		Severity   int             `json:"severityNumber"`
-		Text       string          `json:"severityText"`
-		Body       otlpValue       `json:"body"`
-		Attributes []otlpAttribute `json:"attributes"`
-		EventName  string          `json:"eventName"`
-	}
-	otlpAttribute struct {
-		Key   string    `json:"key"`
-		Value otlpValue `json:"value"`
-	}
-	otlpValue struct {
-		String string `json:"stringValue"`
-	}
-)
+// object is a JSON object of a format.
+type object map[string]any
 
 // severityInfo is SEVERITY_NUMBER_INFO.
 const severityInfo = 9
 
+// encodeOTLP encodes an ExportLogsServiceRequest of opentelemetry-proto. Its JSON
+// has 64-bit integers as strings.
 func encodeOTLP(s *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error) {
 	observed := nanos(s.Vault.Now())
-	records := make([]otlpRecord, len(items))
+	records := make([]object, len(items))
 	for i := range items {
-		r := &records[i]
-		*r = otlpRecord{Observed: observed, Severity: severityInfo, Text: "INFO"}
-		if note := items[i].note; note != nil {
-			r.Time, r.Body, r.EventName = nanos(note.At), otlpValue{string(note.Note)}, "vault.log.checkpoint"
-			r.Attributes = attributes("vault.log.size", strconv.FormatInt(note.Size, 10))
-			continue
-		}
-		r.entry(&items[i])
+		records[i] = items[i].otlp()
+		records[i]["observedTimeUnixNano"] = observed
+		records[i]["severityNumber"], records[i]["severityText"] = severityInfo, "INFO"
 	}
-	body, err := json.Marshal(otlpRequest{[]otlpResourceLogs{{
-		Resource:  otlpResource{attributes("service.name", productName, "vault.tenant.id", idText(storage.ID(tenant)))},
-		ScopeLogs: []otlpScopeLogs{{Scope: otlpScope{"github.com/seed-72ea4aab/vault"}, LogRecords: records}},
+	body, err := json.Marshal(object{"resourceLogs": []object{{
+		"resource":  object{"attributes": attributes("service.name", productName, "vault.tenant.id", idText(storage.ID(tenant)))},
+		"scopeLogs": []object{{"scope": object{"name": "github.com/seed-72ea4aab/vault"}, "logRecords": records}},
 	}}})
 	return append(body, '\n'), contentJSON, err
 }
 
-// entry fills the record of a log entry.
-func (r *otlpRecord) entry(it *item) {
+// otlp returns the fields of a record that depend on the entry or the note.
+func (it *item) otlp() object {
+	if note := it.note; note != nil {
+		return object{
+			"timeUnixNano": nanos(note.At), "body": object{"stringValue": string(note.Note)}, "eventName": "vault.log.checkpoint",
+			"attributes": attributes("vault.log.size", strconv.FormatInt(note.Size, 10)),
+		}
+	}
 	var index, hash string
 	if it.leaf != nil {
 		index, hash = strconv.FormatInt(it.leaf.Index, 10), it.leaf.Leaf.String()
 	}
-	r.Time, r.Body, r.EventName = nanos(it.CreatedAt), otlpValue{it.Message}, "vault."+it.EntityType+"."+it.Operation
-	r.Attributes = attributes(
-		"log.record.uid", uuid.UUID(it.ID).String(), "vault.operation", it.Operation,
-		"vault.entity.type", it.EntityType, "vault.entity.id", it.EntityID,
-		"vault.actor.type", it.ActorType, "vault.actor.id", idText(it.ActorID), "vault.actor.name", it.ActorName,
-		"client.address", it.Origin, "vault.log.index", index, "vault.log.leaf_hash", hash,
-	)
+	return object{
+		"timeUnixNano": nanos(it.CreatedAt), "body": object{"stringValue": it.Message}, "eventName": "vault." + it.EntityType + "." + it.Operation,
+		"attributes": attributes(
+			"log.record.uid", uuid.UUID(it.ID).String(), "vault.operation", it.Operation,
+			"vault.entity.type", it.EntityType, "vault.entity.id", it.EntityID,
+			"vault.actor.type", it.ActorType, "vault.actor.id", idText(it.ActorID), "vault.actor.name", it.ActorName,
+			"client.address", it.Origin, "vault.log.index", index, "vault.log.leaf_hash", hash,
+		),
+	}
 }
 
 func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
@@ -191,11 +145,11 @@ func idText(id storage.ID) string {
 }
 
 // attributes converts pairs of key and text. It omits empty texts.
-func attributes(pairs ...string) []otlpAttribute {
-	all := []otlpAttribute{}
+func attributes(pairs ...string) []object {
+	all := []object{}
 	for pair := range slices.Chunk(pairs, 2) {
 		if key, text := pair[0], pair[len(pair)-1]; text != "" {
-			all = append(all, otlpAttribute{key, otlpValue{text}})
+			all = append(all, object{"key": key, "value": object{"stringValue": text}})
 		}
 	}
 	return all
@@ -221,63 +175,6 @@ var ocsfActivities = map[string]int{
 
 const ocsfOther = 99
 
-type (
-	ocsfEvent struct {
-		ActivityID   int            `json:"activity_id"`
-		Activity     string         `json:"activity_name"`
-		Category     int            `json:"category_uid"`
-		CategoryName string         `json:"category_name"`
-		Class        int            `json:"class_uid"`
-		ClassName    string         `json:"class_name"`
-		Type         int            `json:"type_uid"`
-		Time         int64          `json:"time"` // milliseconds
-		Severity     int            `json:"severity_id"`
-		Status       int            `json:"status_id"`
-		Message      string         `json:"message"`
-		Metadata     ocsfMetadata   `json:"metadata"`
-		Actor        ocsfActor      `json:"actor"`
-		API          ocsfAPI        `json:"api"`
-		Source       ocsfEndpoint   `json:"src_endpoint"`
-		Resources    []ocsfResource `json:"resources"`
-		// Unmapped holds fields that the schema does not have.
-		Unmapped map[string]any `json:"unmapped,omitempty"`
-	}
-	ocsfMetadata struct {
-		Version string      `json:"version"`
-		UID     string      `json:"uid"`
-		Tenant  string      `json:"tenant_uid,omitempty"`
-		Log     string      `json:"log_name"`
-		Product ocsfProduct `json:"product"`
-	}
-	ocsfProduct struct {
-		Name   string `json:"name"`
-		Vendor string `json:"vendor_name"`
-	}
-	ocsfActor struct {
-		App  string    `json:"app_uid,omitempty"`
-		User *ocsfUser `json:"user,omitempty"`
-	}
-	ocsfUser struct {
-		UID  string `json:"uid"`
-		Name string `json:"name,omitempty"`
-	}
-	ocsfAPI struct {
-		Operation string      `json:"operation"`
-		Service   ocsfService `json:"service"`
-	}
-	ocsfService struct {
-		Name string `json:"name"`
-	}
-	ocsfEndpoint struct {
-		IP   string `json:"ip,omitempty"`
-		Name string `json:"name,omitempty"`
-	}
-	ocsfResource struct {
-		Type string `json:"type"`
-		UID  string `json:"uid"`
-	}
-)
-
 func encodeOCSF(_ *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error) {
 	return lines(items, func(it *item) (any, error) {
 		if it.note != nil {
@@ -287,59 +184,63 @@ func encodeOCSF(_ *Sinks, tenant uuid.UUID, items []item) ([]byte, string, error
 		if !ok {
 			activity = ocsfOther
 		}
-		e := newOCSF(activity, it.Operation, it.CreatedAt, uuid.UUID(it.ID).String())
-		e.Metadata.Tenant, e.Message, e.API.Operation = tenant.String(), it.Message, it.EntityType+"."+it.Operation
-		e.Actor, e.Source = ocsfActorOf(tenant, it.Log), ocsfSource(it.Origin)
-		e.Resources = []ocsfResource{{it.EntityType, it.EntityID}}
+		e := newOCSF(activity, it.Operation, it.CreatedAt, object{"uid": uuid.UUID(it.ID).String(), "tenant_uid": tenant.String()})
+		e["message"], e["api"] = it.Message, ocsfAPI(it.EntityType+"."+it.Operation)
+		e["actor"], e["src_endpoint"] = ocsfActor(tenant, it.Log), ocsfSource(it.Origin)
+		e["resources"] = []object{{"type": it.EntityType, "uid": it.EntityID}}
 		if it.Operation == audit.Denied {
-			e.Status = ocsfFailure
+			e["status_id"] = ocsfFailure
 		}
-		if it.leaf != nil {
-			e.Unmapped = map[string]any{"index": it.leaf.Index, "leaf_hash": it.leaf.Leaf.String()}
+		if it.leaf != nil { // the schema has no fields for it
+			e["unmapped"] = object{"index": it.leaf.Index, "leaf_hash": it.leaf.Leaf.String()}
 		}
 		return e, nil
 	})
 }
 
 // newOCSF returns an event with the fields that all events share.
-func newOCSF(activity int, name string, at time.Time, uid string) *ocsfEvent {
-	return &ocsfEvent{
-		ActivityID: activity, Activity: cmp.Or(ocsfNames[activity], name), Category: ocsfCategory, CategoryName: "Application Activity",
-		Class: ocsfClass, ClassName: "API Activity", Type: ocsfClass*100 + activity, Time: at.UnixMilli(), Severity: 1, Status: ocsfSuccess,
-		Metadata: ocsfMetadata{Version: ocsfVersion, UID: uid, Log: "audit", Product: ocsfProduct{productName, "seed-72ea4aab"}},
-		API:      ocsfAPI{Service: ocsfService{productName}},
+func newOCSF(activity int, name string, at time.Time, metadata object) object {
+	metadata["version"], metadata["log_name"] = ocsfVersion, "audit"
+	metadata["product"] = object{"name": productName, "vendor_name": "seed-72ea4aab"}
+	return object{
+		"activity_id": activity, "activity_name": cmp.Or(ocsfNames[activity], name), "metadata": metadata,
+		"category_uid": ocsfCategory, "category_name": "Application Activity", "class_uid": ocsfClass, "class_name": "API Activity",
+		"type_uid": ocsfClass*100 + activity, "time": at.UnixMilli(), "severity_id": 1, "status_id": ocsfSuccess,
 	}
+}
+
+func ocsfAPI(operation string) object {
+	return object{"operation": operation, "service": object{"name": productName}}
 }
 
 // ocsfNote returns the event of a signed note. Its actor is the vault itself.
-func ocsfNote(note *storage.Checkpoint) *ocsfEvent {
+func ocsfNote(note *storage.Checkpoint) object {
 	size := strconv.FormatInt(note.Size, 10)
-	e := newOCSF(ocsfOther, "checkpoint", note.At, "checkpoint-"+size)
-	e.Message, e.API.Operation, e.Source = "Checkpoint signed", "log.checkpoint", ocsfSource("")
-	e.Actor.User = &ocsfUser{UID: productName}
-	e.Resources = []ocsfResource{{"checkpoint", size}}
-	e.Unmapped = map[string]any{"checkpoint": string(note.Note), "size": note.Size}
+	e := newOCSF(ocsfOther, "checkpoint", note.At, object{"uid": "checkpoint-" + size})
+	e["message"], e["api"], e["src_endpoint"] = "Checkpoint signed", ocsfAPI("log.checkpoint"), ocsfSource("")
+	e["actor"] = object{"user": object{"uid": productName}}
+	e["resources"] = []object{{"type": "checkpoint", "uid": size}}
+	e["unmapped"] = object{"checkpoint": string(note.Note), "size": note.Size}
 	return e
 }
 
-func ocsfActorOf(tenant uuid.UUID, row *storage.Log) ocsfActor {
+func ocsfActor(tenant uuid.UUID, row *storage.Log) object {
 	switch {
+	case row.ActorType == core.ActorUser && row.ActorName == "":
+		return object{"user": object{"uid": idText(row.ActorID)}}
 	case row.ActorType == core.ActorUser:
-		return ocsfActor{User: &ocsfUser{idText(row.ActorID), row.ActorName}}
+		return object{"user": object{"uid": idText(row.ActorID), "name": row.ActorName}}
 	case !row.ActorID.IsZero():
-		return ocsfActor{App: idText(row.ActorID)}
+		return object{"app_uid": idText(row.ActorID)}
 	}
-	return ocsfActor{User: &ocsfUser{tenant.String(), "tenant"}}
+	return object{"user": object{"uid": tenant.String(), "name": "tenant"}}
 }
 
 // ocsfSource returns the origin of a call. The schema requires an endpoint, even
 // for calls inside the process.
-func ocsfSource(origin string) ocsfEndpoint {
+func ocsfSource(origin string) object {
 	if _, err := netip.ParseAddr(origin); err == nil {
-		return ocsfEndpoint{IP: origin}
+		return object{"ip": origin}
 	}
-	if origin == "" {
-		origin = productName
-	}
-	return ocsfEndpoint{Name: origin}
+	return object{"name": cmp.Or(origin, productName)}
 }
