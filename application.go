@@ -76,8 +76,8 @@ func (a *Application) Params() ApplicationParams {
 }
 
 // inside returns the parameters in the type of the internal package.
-func (p *ApplicationParams) inside() applications.Params {
-	return applications.Params{Name: p.Name, Type: string(p.Type), Permissions: texts(p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt}
+func (p *ApplicationParams) inside() *applications.Params {
+	return &applications.Params{Name: p.Name, Type: string(p.Type), Permissions: texts(p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt}
 }
 
 // Same reports whether p and q describe the same application. It ignores the order
@@ -94,9 +94,9 @@ func applicationOf(a *applications.Application) *Application {
 }
 
 // applicationsOf are the applications of a client's tenant.
-var applicationsOf = collection[Application, ApplicationParams, applications.Application, applications.Params]{
+var applicationsOf = collection[Application, ApplicationParams, applications.Application, *applications.Params]{
 	verbs: &core.ApplicationVerbs, kind: &applications.Records,
-	store:  func(*Vault) entityStore[applications.Application, applications.Params] { return applications.Store{} },
+	store:  func(*Vault) entityStore[applications.Application, *applications.Params] { return applications.All },
 	inside: (*ApplicationParams).inside, show: applicationOf,
 	id:   func(a *Application) uuid.UUID { return a.ID },
 	same: func(a *Application, p ApplicationParams) bool { return a.Params().Same(p) },

@@ -176,7 +176,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c.Client)
 			op.State = old // as on a node that has not read the keys again
-			rec := must.Get(applications.Store{}.Create(ctx, op, applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}}))(t)
+			rec := must.Get(applications.All.Create(ctx, op, &applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}}))(t)
 			must.Do(t, tx.Commit())
 			if _, err := v.Tenant(tenant.ID).GetApplication(ctx, rec.ID); err != nil {
 				t.Errorf("what was sealed under the old keys: %v", err)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -75,6 +74,8 @@ var Records = records.Kind[Application]{
 		return Application{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
 	},
 	Modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
+	May:      func(op *core.Op, app *Application) error { return mayGrant(op, app.Permissions) },
+	Changed:  func(op *core.Op) { op.Vault.ForgetIdentities() },
 }
 
 // params returns the parameters of the application.
@@ -105,39 +106,42 @@ func mayGrant(op *core.Op, permissions []string) error {
 	return nil
 }
 
-// Store creates and changes applications.
-type Store struct{}
-
-// Create creates an application with a key.
-func (Store) Create(ctx context.Context, op *core.Op, p Params) (*Application, error) {
-	app, err := build(op, p)
-	if err != nil {
-		return nil, err
-	}
-	return Records.Create(ctx, op, app)
+// All creates and changes applications.
+var All = &records.Collection[Application, Params, *Params]{
+	Kind: &Records, Right: access.ApplicationCreate,
+	Name:   func(p *Params) string { return p.Name },
+	Checks: []func(context.Context, *core.Op, *Params, *Application) error{check},
+	New: func(op *core.Op) *Application {
+		return &Application{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
+	},
+	Params: (*Application).params, Set: (*Application).set,
+	Keep: func(p *Params, app *Application) { p.Type = cmp.Or(p.Type, app.Type) },
 }
 
-// Ensure returns the application with the name of p. If it does not exist,
-// Ensure creates it.
-func (Store) Ensure(ctx context.Context, op *core.Op, p Params) (app *Application, created bool, err error) {
-	return Records.Ensure(ctx, op, p.Name, access.ApplicationCreate, func() (*Application, error) { return build(op, p) })
+// check checks parameters. The permissions that are allowed depend on the type,
+// which a replacement may leave out, and which cannot change.
+func check(_ context.Context, op *core.Op, p *Params, old *Application) (err error) {
+	unknown := old.ID == uuid.UUID{}
+	switch {
+	case unknown && p.Type == "":
+		return p.checkPlain(op.Now)
+	case old.Type != "" && p.Type != old.Type:
+		return fault.Field("type", "cannot be changed")
+	}
+	if *p, err = p.checked(op.Now, op.Vault.AllowPrivate); err != nil || unknown {
+		return err
+	}
+	return mayGrant(op, p.Permissions)
 }
 
-// build returns an application that is not stored yet.
-func build(op *core.Op, p Params) (*Application, error) {
-	p, err := p.checked(op.Now, op.Vault.AllowPrivate)
-	if err != nil {
-		return nil, err
+// set sets the fields of the application from parameters. A new application also
+// gets its type and its key.
+func (app *Application) set(p *Params) {
+	app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
+	if app.Type == "" {
+		app.Type = p.Type
+		app.setKey()
 	}
-	if err := mayGrant(op, p.Permissions); err != nil {
-		return nil, err
-	}
-	app := &Application{
-		ID: op.NewID(), TenantID: op.Tenant(), Name: p.Name, Type: p.Type,
-		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.Creator(), CreatedAt: op.Now,
-	}
-	app.setKey()
-	return app, nil
 }
 
 // Own returns the application that the caller acts as.
@@ -148,88 +152,9 @@ func Own(ctx context.Context, op *core.Op) (*Application, error) {
 	return Records.Get(ctx, op, op.Application().ID)
 }
 
-// Replace replaces everything of an application except its type and key.
-func (Store) Replace(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*Application, error) {
-	var err error
-	if p.Type == "" { // the allowed permissions depend on its current type
-		err = p.checkPlain(op.Now)
-	} else {
-		p, err = p.checked(op.Now, op.Vault.AllowPrivate)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return update(ctx, op, id, func(old Params) (Params, error) {
-		if p.Type != "" {
-			return p, nil
-		}
-		whole := p
-		whole.Type = old.Type
-		return whole.checked(op.Now, op.Vault.AllowPrivate)
-	})
-}
-
-// Patch changes an application by a JSON merge patch of its parameters.
-func (Store) Patch(ctx context.Context, op *core.Op, id uuid.UUID, patch any) (*Application, error) {
-	text, err := records.PatchText(patch)
-	if err != nil {
-		return nil, err
-	}
-	form := records.Form{Fields: fault.Fields}
-	app, err := update(ctx, op, id, func(p Params) (Params, error) {
-		var patched Params
-		if err := form.Merge(&patched, p, text); err != nil {
-			return p, err
-		}
-		if patched.Type != p.Type {
-			return p, errTypeIsFixed() // the permissions of another type do not matter
-		}
-		return patched.checked(op.Now, op.Vault.AllowPrivate)
-	})
-	if errors.Is(err, fault.ErrNotFound) {
-		var alone Params
-		err = cmp.Or(form.Fault(text, &alone, func() error {
-			_, err := alone.checked(op.Now, op.Vault.AllowPrivate)
-			return err
-		}), err)
-	}
-	return app, err
-}
-
-func errTypeIsFixed() error { return fault.Field("type", "cannot be changed") }
-
-func update(ctx context.Context, op *core.Op, id uuid.UUID, change func(Params) (Params, error)) (*Application, error) {
-	return save(ctx, op, id, "", func(app *Application) error {
-		p, err := change(app.params())
-		if err != nil {
-			return err
-		}
-		if p.Type != app.Type {
-			return errTypeIsFixed()
-		}
-		if err := mayGrant(op, p.Permissions); err != nil {
-			return err
-		}
-		app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
-		return nil
-	})
-}
-
-// save changes an application and clears this node's cached identities. If
-// message is not empty, it is the message of the log entry.
-func save(ctx context.Context, op *core.Op, id uuid.UUID, message string, change func(*Application) error) (*Application, error) {
-	defer op.Afterwards(op.Vault.ForgetIdentities)
-	return Records.UpdateAs(ctx, op, id, message, func(app *Application) error {
-		if err := mayGrant(op, app.Permissions); err != nil {
-			return err
-		}
-		return change(app)
-	})
-}
-
 // RegenerateKey gives an application a new key.
 func RegenerateKey(ctx context.Context, op *core.Op, id uuid.UUID) (*Application, error) {
-	return save(ctx, op, id, audit.KeyRegenerated, func(app *Application) error {
+	return Records.Update(ctx, op, id, audit.KeyRegenerated, func(app *Application) error {
 		app.setKey()
 		app.keyedAt = op.Now
 		return nil
@@ -243,10 +168,4 @@ func (app *Application) HasKeySince(t time.Time) bool {
 		keyed = app.CreatedAt
 	}
 	return !keyed.Before(t)
-}
-
-// Delete deletes an application.
-func (Store) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
-	defer op.Afterwards(op.Vault.ForgetIdentities)
-	return Records.Delete(ctx, op, id, func(app *Application) error { return mayGrant(op, app.Permissions) })
 }

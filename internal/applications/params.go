@@ -82,9 +82,10 @@ func (p *Params) problems(now time.Time, bad *form.Problems) {
 
 // Same reports whether p and q describe the same application. The order of
 // permissions, rules and destinations does not count. A missing type matches any type.
-func (p Params) Same(q Params) bool {
-	p.Type, q.Type = cmp.Or(p.Type, q.Type), cmp.Or(q.Type, p.Type)
-	a, b := p.plain(), q.plain()
+func (p *Params) Same(q *Params) bool {
+	a, b := *p, *q
+	a.Type, b.Type = cmp.Or(p.Type, q.Type), cmp.Or(q.Type, p.Type)
+	a, b = a.plain(), b.plain()
 	return a.Name == b.Name && a.Type == b.Type && a.ExpiresAt.Equal(b.ExpiresAt) && slices.Equal(a.Permissions, b.Permissions) &&
 		slices.EqualFunc(a.Rules, b.Rules, func(x, y access.Rule) bool {
 			return x.Description == y.Description && x.Priority == y.Priority && x.Container == y.Container && x.Transform == y.Transform &&

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,24 +250,28 @@ func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (aga
 	return false, decodeRecord(rec, plain, doc)
 }
 
-// RecordEntry returns the log entry of a change of a record. Rev is the revision
-// that the record gets. With evidence the entry includes the revision, so that an
-// older row contradicts the log.
-func (op *Op) RecordEntry(operation string, rec *storage.Record) storage.Log {
-	return op.RecordEntryAs(operation, "", rec)
-}
-
-// RecordEntryAs is RecordEntry with a message. Empty means the message of the
-// operation.
-func (op *Op) RecordEntryAs(operation, message string, rec *storage.Record) storage.Log {
-	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
-	if message != "" {
-		entry.Message = message
+// SaveRecord writes a sealed record with its log entry. The record is new if its
+// revision is 0, and otherwise replaces the revision before. An empty message means
+// the message of the operation. With evidence the entry includes the revision, so
+// that an older row contradicts the log.
+func (op *Op) SaveRecord(ctx context.Context, operation, message string, rec *storage.Record) error {
+	ch := op.Change()
+	if rec.Rev == 0 {
+		ch.InsertRecords = []storage.Record{*rec}
+	} else {
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
 	}
-	if op.Vault.Ledger != nil && tracked(rec.Kind) && operation != audit.Delete {
+	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
+	entry.Message = cmp.Or(message, entry.Message)
+	if op.Vault.Ledger != nil && tracked(rec.Kind) {
 		entry.Message = audit.WithRevision(entry.Message, rec.Rev)
 	}
-	return entry
+	ch.Logs = []storage.Log{entry}
+	if err := op.Write(ctx, ch); err != nil {
+		return err
+	}
+	op.NoteWritten(rec)
+	return nil
 }
 
 // Record returns one record of the tenant, or ErrNotFound.

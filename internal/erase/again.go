@@ -226,7 +226,7 @@ func withdrawAgain(ctx context.Context, op *core.Op, w withdrawn, dry bool, out 
 	var errs []error
 	for _, one := range []withdrawing{
 		{audit.Application, w[ofApplication], &out.Applications,
-			func(context.Context, *core.Op, *storage.Record) (bool, error) { return true, nil }, applications.Store{}.Delete},
+			func(context.Context, *core.Op, *storage.Record) (bool, error) { return true, nil }, applications.All.Delete},
 		{audit.Application, w[ofKey], &out.Keys, w.oldKey, func(ctx context.Context, op *core.Op, id uuid.UUID) error {
 			_, err := applications.RegenerateKey(ctx, op, id) // nobody learns the new key
 			return err

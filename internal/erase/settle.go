@@ -55,25 +55,23 @@ type erased struct {
 // Settle completes the erasures of all tenants. It deletes stored responses,
 // results and jobs that depend on erased tokens.
 func Settle(ctx context.Context, v *core.Vault) error {
-	filter := storage.RecordFilter{Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
 	seen := map[storage.ID]bool{}
 	var errs []error
-	for {
-		recs, err := someRecords(ctx, v.Store, &filter)
-		if err != nil || len(recs) == 0 {
-			return errors.Join(append(errs, err)...)
+	for rec, err := range storage.AllRecords(ctx, v.Store, notes(storage.ID{})) {
+		if err == nil && !seen[rec.Tenant] {
+			seen[rec.Tenant] = true
+			err = settleTenant(ctx, v, rec.Tenant)
 		}
-		for i := range recs {
-			tenant := recs[i].Tenant
-			if seen[tenant] {
-				continue
-			}
-			seen[tenant] = true
-			if err := settleTenant(ctx, v, tenant); err != nil {
-				errs = append(errs, err)
-			}
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// notes selects the notes of a tenant, or of all tenants.
+func notes(tenant storage.ID) storage.RecordFilter {
+	return storage.RecordFilter{Tenant: tenant, Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
 }
 
 func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
@@ -89,23 +87,6 @@ func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 		return err
 	}
 	return settle(ctx, op, time.Time{})
-}
-
-// someRecords reads the records that match a filter, fewer if they are large.
-// It moves the filter to the next records.
-func someRecords(ctx context.Context, store storage.Storage, f *storage.RecordFilter) ([]storage.Record, error) {
-	limited := *f
-	for {
-		recs, _, err := store.ListRecords(ctx, limited)
-		if errors.Is(err, storage.ErrTooLarge) && limited.Limit > 1 {
-			limited.Limit /= 2
-			continue
-		}
-		if err == nil && len(recs) > 0 {
-			f.Before = recs[len(recs)-1].ID
-		}
-		return recs, err
-	}
 }
 
 // settling completes the erasures of one tenant.
@@ -157,28 +138,25 @@ func (s *settling) goOn(ctx context.Context) error {
 }
 
 func (s *settling) readNotes(ctx context.Context) error {
-	filter := storage.RecordFilter{Tenant: s.op.TenantID(), Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
-	for {
-		recs, err := someRecords(ctx, s.op.Vault.Store, &filter)
-		if err != nil || len(recs) == 0 {
+	for rec, err := range storage.AllRecords(ctx, s.op.Vault.Store, notes(s.op.TenantID())) {
+		var n note
+		if err == nil {
+			err = s.op.OpenRecord(ctx, rec, &n)
+		}
+		if err != nil {
 			return err
 		}
-		for i := range recs {
-			var n note
-			if err := s.op.OpenRecord(ctx, &recs[i], &n); err != nil {
-				return err
-			}
-			for _, t := range n.Tokens {
-				s.ids[t.ID], s.ords[t.Ord] = true, true
-			}
-			if err := s.record(ctx, &recs[i], &n); err != nil {
-				return err
-			}
-			if !recs[i].CreatedAt.Add(noteLife).After(s.op.Vault.Now()) {
-				s.old = append(s.old, storage.RecordDelete{Kind: KindNote, ID: recs[i].ID, Rev: recs[i].Rev})
-			}
+		for _, t := range n.Tokens {
+			s.ids[t.ID], s.ords[t.Ord] = true, true
+		}
+		if err := s.record(ctx, rec, &n); err != nil {
+			return err
+		}
+		if !rec.CreatedAt.Add(noteLife).After(s.op.Vault.Now()) {
+			s.old = append(s.old, storage.RecordDelete{Kind: KindNote, ID: rec.ID, Rev: rec.Rev})
 		}
 	}
+	return nil
 }
 
 // record enters the erasure of a committed transaction in the vault's tree. If

@@ -27,21 +27,23 @@ type Collection[T, P any, D Params[P]] struct {
 	ApplicationID bool
 	// Name returns the name in parameters.
 	Name func(*P) string
-	// Checks check parameters in order. They may leave out checks of what equals the
-	// old entity, which is zero for a new one.
+	// Checks check parameters in order, and may normalize them. They may leave out
+	// checks of what equals the old entity. A new one has no parameters, and an unknown
+	// one is zero.
 	Checks []func(ctx context.Context, op *core.Op, p *P, old *T) error
 	// New returns a new entity without parameters.
 	New func(*core.Op) *T
 	// Params returns the parameters of an entity, and Set sets them.
 	Params func(*T) P
 	Set    func(*T, *P)
+	// Keep adds to parameters that replace all others what they may leave out. They
+	// are then checked again. It may be nil, as the functions below.
+	Keep func(*P, *T)
+	// Seen returns a written entity as the caller may see it.
+	Seen func(*core.Op, *T) *T
 	// Detach removes the application from parameters, and returns a function that
 	// restores it.
 	Detach func(*P) (restore func())
-	// Changed is called after a change or a deletion. It may be nil.
-	Changed func()
-	// Seen returns a written entity as the caller may see it. It may be nil.
-	Seen func(*core.Op, *T) *T
 }
 
 func (c *Collection[T, P, D]) check(ctx context.Context, op *core.Op, p *P, old *T) error {
@@ -55,10 +57,10 @@ func (c *Collection[T, P, D]) check(ctx context.Context, op *core.Op, p *P, old 
 
 // build returns an entity that is not stored yet.
 func (c *Collection[T, P, D]) build(ctx context.Context, op *core.Op, p *P) (*T, error) {
-	if err := c.check(ctx, op, p, new(T)); err != nil {
+	item := c.New(op)
+	if err := c.check(ctx, op, p, item); err != nil {
 		return nil, err
 	}
-	item := c.New(op)
 	c.Set(item, p)
 	return item, nil
 }
@@ -91,7 +93,14 @@ func (c *Collection[T, P, D]) Replace(ctx context.Context, op *core.Op, id uuid.
 		return nil, err
 	}
 	return c.update(ctx, op, id, func(item *T) error {
-		c.Set(item, p)
+		whole := *p
+		if c.Keep != nil {
+			c.Keep(&whole, item)
+			if err := c.check(ctx, op, &whole, item); err != nil {
+				return err
+			}
+		}
+		c.Set(item, &whole)
 		return nil
 	})
 }
@@ -109,7 +118,7 @@ func (c *Collection[T, P, D]) Patch(ctx context.Context, op *core.Op, id uuid.UU
 			return err
 		}
 		restore := func() {}
-		if !Names(text, "application") && !(c.ApplicationID && Names(text, "application_id")) {
+		if c.Detach != nil && !Names(text, "application") && !(c.ApplicationID && Names(text, "application_id")) {
 			restore = c.Detach(&p) // it was checked when it was set, and may have been deleted since
 		}
 		if err := c.check(ctx, op, &p, item); err != nil {
@@ -131,17 +140,6 @@ func (c *Collection[T, P, D]) Patch(ctx context.Context, op *core.Op, id uuid.UU
 }
 
 func (c *Collection[T, P, D]) update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*T) error) (*T, error) {
-	if c.Changed != nil {
-		defer op.Afterwards(c.Changed)
-	}
-	item, err := c.Update(ctx, op, id, change)
+	item, err := c.Update(ctx, op, id, "", change)
 	return c.seen(op, item, err)
-}
-
-// Delete deletes an entity.
-func (c *Collection[T, P, D]) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
-	if c.Changed != nil {
-		defer op.Afterwards(c.Changed)
-	}
-	return c.Kind.Delete(ctx, op, id, nil)
 }

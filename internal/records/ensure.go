@@ -86,19 +86,13 @@ func (k *Kind[T]) named(ctx context.Context, op *core.Op, name string) (*storage
 func (k *Kind[T]) oldest(ctx context.Context, op *core.Op, name string) (*storage.Record, error) {
 	var oldest *storage.Record
 	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: k.Name, Name: name, Limit: form.MaxPageSize}
-	for {
-		recs, _, err := op.DB().ListRecords(ctx, filter)
+	for rec, err := range storage.AllRecords(ctx, op.DB(), filter) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range recs { // the filter ignores case and treats * as a wildcard
-			if recs[i].Name == name {
-				oldest = &recs[i]
-			}
+		if rec.Name == name { // the filter ignores case and treats * as a wildcard
+			oldest = rec
 		}
-		if len(recs) < filter.Limit {
-			return oldest, nil
-		}
-		filter.Before = recs[len(recs)-1].ID
 	}
+	return oldest, nil
 }

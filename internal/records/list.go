@@ -73,31 +73,23 @@ func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Pagin
 
 // kept reads all entities and returns a page of the entities in the list.
 func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter storage.RecordFilter, p form.Paging) (page []storage.Record, total int, err error) {
-	for filter.Limit = keepChunk; ; {
-		recs, _, err := op.DB().ListRecords(ctx, filter)
+	filter.Limit = keepChunk
+	for rec, err := range storage.AllRecords(ctx, op.DB(), filter) {
 		if err != nil {
 			return nil, 0, err
 		}
-		for i := range recs {
-			item, err := k.Open(ctx, op, &recs[i])
-			if skipped(err) {
-				continue
-			}
-			if err != nil {
-				return nil, 0, err
-			}
-			if !l.Keep(item) {
-				continue
-			}
+		item, err := k.Open(ctx, op, rec)
+		switch {
+		case skipped(err):
+		case err != nil:
+			return nil, 0, err
+		case l.Keep(item):
 			if total++; p.Offset() < total && total <= p.Offset()+p.Size {
-				page = append(page, recs[i])
+				page = append(page, *rec)
 			}
 		}
-		if len(recs) < keepChunk {
-			return page, total, nil
-		}
-		filter.Before = recs[len(recs)-1].ID
 	}
+	return page, total, nil
 }
 
 // skipped reports whether an error of Open keeps a record out of a list with

@@ -33,6 +33,10 @@ type Kind[T any] struct {
 	// Application returns the application that an entity refers to, or zero,
 	// and a function that removes the reference. It may be nil.
 	Application func(*T) (id uuid.UUID, remove func())
+	// May refuses a change or a deletion of an entity. It may be nil.
+	May func(*core.Op, *T) error
+	// Changed is called after a change or a deletion. It may be nil.
+	Changed func(*core.Op)
 }
 
 // Open returns the entity of a record.
@@ -76,31 +80,33 @@ func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.
 	if err != nil {
 		return nil, err
 	}
-	ch := op.Change()
-	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
-	if err := op.Write(ctx, ch); err != nil {
-		return nil, err
+	return item, op.SaveRecord(ctx, audit.Create, "", &rec)
+}
+
+// mayChange reads an entity that is about to be changed or deleted. Its row must be
+// genuine, because the log must not vouch for one that was altered.
+func (k *Kind[T]) mayChange(ctx context.Context, op *core.Op, id uuid.UUID) (rec *storage.Record, item *T, err error) {
+	if rec, err = op.Record(ctx, k.Name, id); err == nil {
+		item, err = k.Open(ctx, op, rec)
 	}
-	op.NoteWritten(&rec)
-	return item, nil
+	if err == nil && k.May != nil {
+		err = k.May(op, item)
+	}
+	return rec, item, err
+}
+
+func (k *Kind[T]) changed(op *core.Op) {
+	if k.Changed != nil {
+		op.Afterwards(func() { k.Changed(op) })
+	}
 }
 
 // Update reads, changes and stores an entity. It retries if the entity has
-// changed in between.
-func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*T) error) (*T, error) {
-	return k.UpdateAs(ctx, op, id, "", change)
-}
-
-// UpdateAs is Update with the message of the log entry. Empty means the message of
-// an update.
-func (k *Kind[T]) UpdateAs(ctx context.Context, op *core.Op, id uuid.UUID, message string, change func(*T) error) (*T, error) {
+// changed in between. If message is not empty, it is the message of the log entry.
+func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, message string, change func(*T) error) (*T, error) {
+	defer k.changed(op)
 	return core.RetryStale(func() (*T, error) {
-		old, err := op.Record(ctx, k.Name, id)
-		if err != nil {
-			return nil, err
-		}
-		item, err := k.Open(ctx, op, old)
+		old, item, err := k.mayChange(ctx, op, id)
 		if err != nil {
 			return nil, err
 		}
@@ -115,41 +121,28 @@ func (k *Kind[T]) UpdateAs(ctx context.Context, op *core.Op, id uuid.UUID, messa
 		if err != nil {
 			return nil, err
 		}
-		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.RecordEntryAs(audit.Update, message, &rec)}
-		if err := op.Write(ctx, ch); err != nil {
+		if err := op.SaveRecord(ctx, audit.Update, message, &rec); err != nil {
 			return nil, err
 		}
-		op.NoteWritten(&rec)
 		return item, k.dropReferences(ctx, op, item)
 	})
 }
 
-// Delete deletes an entity and writes a log entry. If may is not nil, it can
-// refuse.
-func (k *Kind[T]) Delete(ctx context.Context, op *core.Op, id uuid.UUID, may func(*T) error) error {
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, k.delete(ctx, op, id, may) })
+// Delete deletes an entity and writes a log entry.
+func (k *Kind[T]) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	defer k.changed(op)
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, k.delete(ctx, op, id) })
 	return err
 }
 
-func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID, may func(*T) error) error {
-	rec, err := op.Record(ctx, k.Name, id)
+func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	rec, _, err := k.mayChange(ctx, op, id)
 	if err != nil {
 		return err
 	}
-	item, err := k.Open(ctx, op, rec)
-	if err != nil {
-		return err // the log must not vouch for a row that was altered
-	}
-	if may != nil {
-		if err := may(item); err != nil {
-			return err
-		}
-	}
 	ch := op.Change()
 	ch.DeleteRecords = []storage.RecordDelete{{Kind: k.Name, ID: rec.ID, Rev: rec.Rev}}
-	ch.Logs = []storage.Log{op.RecordEntry(audit.Delete, rec)}
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, k.Name, id.String())}
 	if err := op.Write(ctx, ch); err != nil {
 		return err
 	}

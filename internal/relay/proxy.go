@@ -164,8 +164,10 @@ const keyLength = 22
 
 // newProxies returns the collection of proxies.
 func (r *Relay) newProxies() *ProxyCollection {
+	kind := Proxies
+	kind.Changed = func(*core.Op) { r.open.Clear() }
 	return &ProxyCollection{
-		Kind: &Proxies, Right: access.ProxyCreate, ApplicationID: true,
+		Kind: &kind, Right: access.ProxyCreate, ApplicationID: true,
 		Name:   func(p *Params) string { return p.Name },
 		Checks: []func(context.Context, *core.Op, *Params, *Proxy) error{r.checkFields, r.checkCode},
 		New: func(op *core.Op) *Proxy {
@@ -177,8 +179,7 @@ func (r *Relay) newProxies() *ProxyCollection {
 			p.ApplicationID = runs.Application{}
 			return func() { p.ApplicationID = kept }
 		},
-		Changed: r.open.Clear,
-		Seen:    func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
+		Seen: func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
 	}
 }
 

@@ -45,25 +45,18 @@ const (
 // tenant fails, the others still get their keys.
 func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
 	a := &all{AllOptions: opts, v: v}
-	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
 	var failed []error
-	for more := true; more; {
-		var pass []*rotation
-		for more && len(pass) < passSize {
-			tenants, _, err := v.Store.ListRecords(ctx, filter)
-			if err != nil {
-				return errors.Join(append(failed, fault.Wrap(err, "list tenants"))...)
-			}
-			if more = len(tenants) > 0; more {
-				filter.Before = tenants[len(tenants)-1].ID
-			}
-			for i := range tenants {
-				pass = append(pass, a.rotation(uuid.UUID(tenants[i].Tenant)))
-			}
+	var pass []*rotation
+	for tenant, err := range storage.AllRecords(ctx, v.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}) {
+		if err != nil {
+			return errors.Join(append(failed, fault.Wrap(err, "list tenants"))...)
 		}
-		failed = append(failed, a.pass(ctx, pass)...)
+		if pass = append(pass, a.rotation(uuid.UUID(tenant.Tenant))); len(pass) == passSize {
+			failed = append(failed, a.pass(ctx, pass)...)
+			pass = nil
+		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, a.pass(ctx, pass)...)...)
 }
 
 // all is a rotation of all tenants in progress.

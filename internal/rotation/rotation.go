@@ -74,26 +74,16 @@ func (r *rotation) finish(ctx context.Context) error {
 // master key comes last, and only if no tenant failed.
 func Rewrap(ctx context.Context, v *core.Vault) error {
 	var failed []error
-	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
-	for {
-		tenants, _, err := v.Store.ListRecords(ctx, filter)
+	for tenant, err := range storage.AllRecords(ctx, v.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}) {
 		if err != nil {
 			return errors.Join(append(failed, fault.Wrap(err, "rewrap keys"))...)
 		}
-		if len(tenants) == 0 {
-			break
-		}
-		for i := range tenants {
-			err := rewrapTenant(ctx, v, uuid.UUID(tenants[i].Tenant))
-			if err == nil {
-				continue
-			}
-			failed = append(failed, fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenants[i].Tenant)))
+		if err := rewrapTenant(ctx, v, uuid.UUID(tenant.Tenant)); err != nil {
+			failed = append(failed, fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenant.Tenant)))
 			if !core.Unreadable(err) {
 				return errors.Join(failed...)
 			}
 		}
-		filter.Before = tenants[len(tenants)-1].ID
 	}
 	if err := errors.Join(failed...); err != nil {
 		return err

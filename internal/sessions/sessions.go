@@ -33,7 +33,7 @@ const (
 
 // kind stores sessions as records. It is used to delete them; this package
 // does the rest.
-var kind = records.Kind[core.Session]{Name: audit.Session}
+var kind = records.Kind[core.Session]{Name: audit.Session, Changed: func(op *core.Op) { op.Vault.ForgetIdentities() }}
 
 // Session is a new session with its secrets.
 type Session struct {
@@ -95,14 +95,7 @@ func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, 
 	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Application().KeyMark()}); err != nil {
 		return nil, err
 	}
-	ch := op.Change()
-	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
-	if err := op.Write(ctx, ch); err != nil {
-		return nil, err
-	}
-	op.NoteWritten(&rec)
-	return s, nil
+	return s, op.SaveRecord(ctx, audit.Create, "", &rec)
 }
 
 // nonceHash returns the lookup key of a nonce. It includes the tenant, so
@@ -173,14 +166,7 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	if err := op.SealRecord(rec, s); err != nil {
 		return err
 	}
-	ch := op.Change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
-	ch.Logs = []storage.Log{op.RecordEntry(audit.Authorize, rec)}
-	if err := op.Write(ctx, ch); err != nil {
-		return err
-	}
-	op.NoteWritten(rec)
-	return nil
+	return op.SaveRecord(ctx, audit.Authorize, "", rec)
 }
 
 // waiting returns the session of a nonce, if it is active.
@@ -211,21 +197,13 @@ func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *
 // number over all pages. p must be complete: see [form.Paging.Check].
 func List(ctx context.Context, op *core.Op, p form.Paging) (page []Info, total int, err error) {
 	var alive []Info
-	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name, Limit: chunk}
-	for {
-		recs, _, err := op.DB().ListRecords(ctx, filter)
+	for rec, err := range storage.AllRecords(ctx, op.DB(), storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name, Limit: chunk}) {
+		if err == nil {
+			alive, err = addAlive(ctx, op, alive, rec)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
-		infos, err := aliveOf(ctx, op, recs)
-		if err != nil {
-			return nil, 0, err
-		}
-		alive = append(alive, infos...)
-		if len(recs) < chunk {
-			break
-		}
-		filter.Before = recs[len(recs)-1].ID
 	}
 	from := min(p.Offset(), len(alive))
 	page = alive[from:min(from+p.Size, len(alive))]
@@ -239,15 +217,16 @@ func Next(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (a
 	if err != nil {
 		return nil, false, err
 	}
-	if alive, err = aliveOf(ctx, op, recs); err != nil {
-		return nil, false, err
+	for i := range recs {
+		if alive, err = addAlive(ctx, op, alive, &recs[i]); err != nil {
+			return nil, false, err
+		}
 	}
 	return alive, more, logReads(ctx, op, alive)
 }
 
 // Delete ends a session. A session that has already ended is not found.
 func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
-	defer op.Afterwards(op.Vault.ForgetIdentities)
 	rec, err := op.Record(ctx, kind.Name, id)
 	if err != nil {
 		return err
@@ -262,44 +241,29 @@ func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	case err != nil && !core.Unreadable(err): // an unreadable application may still lose a session
 		return err
 	}
-	return kind.Delete(ctx, op, id, nil)
+	return kind.Delete(ctx, op, id)
 }
 
-func aliveOf(ctx context.Context, op *core.Op, recs []storage.Record) ([]Info, error) {
-	var alive []Info
-	for i := range recs {
-		info, err := describe(ctx, op, &recs[i])
-		if core.Unreadable(err) {
-			info, err = &Info{ID: uuid.UUID(recs[i].ID), CreatedAt: recs[i].CreatedAt, Unreadable: true}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if info != nil {
-			alive = append(alive, *info)
-		}
-	}
-	return alive, nil
-}
-
-// describe returns the session of a record, or nil if it has ended.
-func describe(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, error) {
+// addAlive appends the session of a record, unless it has ended.
+func addAlive(ctx context.Context, op *core.Op, alive []Info, rec *storage.Record) ([]Info, error) {
 	var s core.Session
-	if err := op.OpenRecord(ctx, rec, &s); err != nil {
+	err := op.OpenRecord(ctx, rec, &s)
+	if err == nil {
+		_, err = op.IdentifySession(ctx, rec)
+	}
+	switch {
+	case errors.Is(err, fault.ErrUnauthenticated):
+		return alive, nil
+	case core.Unreadable(err):
+		return append(alive, Info{ID: uuid.UUID(rec.ID), CreatedAt: rec.CreatedAt, Unreadable: true}), nil
+	case err != nil:
 		return nil, err
 	}
-	_, err := op.IdentifySession(ctx, rec)
-	if errors.Is(err, fault.ErrUnauthenticated) {
-		return nil, nil // it has ended, which is not an error
-	}
-	if err != nil {
-		return nil, err
-	}
-	info := &Info{ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Rights: s.Rights, CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt}
+	info := Info{ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Rights: s.Rights, CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt}
 	if s.Authorized {
 		info.AuthorizedBy = s.AuthorizedBy
 	}
-	return info, nil
+	return append(alive, info), nil
 }
 
 func logReads(ctx context.Context, op *core.Op, sessions []Info) error {

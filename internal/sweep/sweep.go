@@ -81,19 +81,15 @@ func (s *sweep) store(ctx context.Context) error {
 // tombstones continues interrupted deletions of tenants. It also deletes rows
 // that nodes wrote before they knew of the deletion.
 func (s *sweep) tombstones(ctx context.Context) error {
-	filter := storage.RecordFilter{Kind: keyring.KindTombstone, Limit: chunk}
-	for {
-		recs, _, err := s.v.Store.ListRecords(ctx, filter)
-		if err != nil || len(recs) == 0 {
+	for rec, err := range storage.AllRecords(ctx, s.v.Store, storage.RecordFilter{Kind: keyring.KindTombstone, Limit: chunk}) {
+		if err == nil {
+			err = s.tombstone(ctx, rec)
+		}
+		if err != nil {
 			return err
 		}
-		for i := range recs {
-			if err := s.tombstone(ctx, &recs[i]); err != nil {
-				return err
-			}
-		}
-		filter.Before = recs[len(recs)-1].ID
 	}
+	return nil
 }
 
 // tombstone deletes the rows of a tenant whose keys are gone. A tenant that has

@@ -78,7 +78,7 @@ func create(ctx context.Context, v *core.Vault, name string, unique storage.Key)
 	ch.InsertRecords = []storage.Record{
 		{Kind: keyring.KindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
+	ch.Logs = []storage.Log{op.Entry(audit.Create, rec.Kind, t.ID.String())}
 	if err := op.Apply(ctx, ch); err != nil {
 		return nil, fault.Wrap(err, "create tenant")
 	}
@@ -134,76 +134,58 @@ func named(ctx context.Context, v *core.Vault, name string) (t *core.Tenant, fou
 // must be complete: see [form.Paging.Check].
 func List(ctx context.Context, v *core.Vault, p form.Paging) (page []*core.Tenant, total int, err error) {
 	recs, total, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: keyring.KindTenant, Offset: p.Offset(), Limit: p.Size})
-	if err != nil {
-		return nil, 0, err
-	}
-	for t, err := range listed(ctx, v, recs) {
+	for i := range recs {
+		t, err := listed(ctx, v, &recs[i])
 		if err != nil {
 			return nil, 0, err
 		}
-		page = append(page, t)
+		if t != nil {
+			page = append(page, t)
+		}
 	}
-	return page, total, nil
+	return page, total, err
 }
 
 // All iterates over all tenants, newest first.
 func All(ctx context.Context, v *core.Vault) iter.Seq2[*core.Tenant, error] {
 	return func(yield func(*core.Tenant, error) bool) {
-		filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: form.MaxPageSize}
-		for {
-			recs, _, err := v.Store.ListRecords(ctx, filter)
-			if err != nil {
-				yield(nil, err)
+		for rec, err := range storage.AllRecords(ctx, v.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: form.MaxPageSize}) {
+			var t *core.Tenant
+			if err == nil {
+				t, err = listed(ctx, v, rec)
+			}
+			if (t != nil || err != nil) && (!yield(t, err) || err != nil) {
 				return
 			}
-			for t, err := range listed(ctx, v, recs) {
-				if !yield(t, err) || err != nil {
-					return
-				}
-			}
-			if len(recs) < filter.Limit {
-				return
-			}
-			filter.Before = recs[len(recs)-1].ID
 		}
 	}
 }
 
-// listed iterates over the tenants of records. It skips tenants that were
-// deleted after the records were read. A tenant that cannot be opened is shown as
-// unreadable, so that it does not hide the others.
-func listed(ctx context.Context, v *core.Vault, recs []storage.Record) iter.Seq2[*core.Tenant, error] {
-	return func(yield func(*core.Tenant, error) bool) {
-		for i := range recs {
-			state, err := v.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
-			if errors.Is(err, fault.ErrNotFound) {
-				continue
-			}
-			key := v.Own.Status(uuid.UUID(recs[i].Tenant))
-			if core.Unreadable(err) || key != nil && core.KeyDenied(err) {
-				bad := core.Tenant{ID: uuid.UUID(recs[i].Tenant), CreatedAt: recs[i].CreatedAt, Unreadable: core.Unreadable(err), Key: key}
-				if !bad.Unreadable {
-					bad.Name = recs[i].Name
-				}
-				if !yield(&bad, nil) {
-					return
-				}
-				continue
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			t := state.Doc
-			t.Key = key
-			if t.CreatedAs == "" && t.ModifiedAt.IsZero() {
-				t.CreatedAs = t.Name
-			}
-			if !yield(&t, nil) {
-				return
-			}
-		}
+// listed returns the tenant of a record, or nil if it was deleted after the record
+// was read. A tenant that cannot be opened is shown as unreadable, so that it does
+// not hide the others.
+func listed(ctx context.Context, v *core.Vault, rec *storage.Record) (*core.Tenant, error) {
+	state, err := v.Tenants.Get(ctx, uuid.UUID(rec.Tenant))
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, nil // which is not an error
 	}
+	key := v.Own.Status(uuid.UUID(rec.Tenant))
+	if core.Unreadable(err) || key != nil && core.KeyDenied(err) {
+		bad := &core.Tenant{ID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: core.Unreadable(err), Key: key}
+		if !bad.Unreadable {
+			bad.Name = rec.Name
+		}
+		return bad, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := state.Doc
+	t.Key = key
+	if t.CreatedAs == "" && t.ModifiedAt.IsZero() {
+		t.CreatedAs = t.Name
+	}
+	return &t, nil
 }
 
 // Get returns the operation's tenant.
@@ -285,10 +267,7 @@ func change(ctx context.Context, op *core.Op, change func(*core.Tenant) error) (
 		if err != nil {
 			return nil, err
 		}
-		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
-		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
-		return &t, op.Write(ctx, ch)
+		return &t, op.SaveRecord(ctx, audit.Update, "", &rec)
 	})
 }
 
