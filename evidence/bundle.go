@@ -86,14 +86,9 @@ type (
 		Event Proven `json:"event"`
 	}
 	leafLine struct {
-		N      int64      `json:"n"`
-		Kind   Kind       `json:"kind"`
-		ID     uuid.UUID  `json:"id"`
-		C      Hash       `json:"c"`
-		Mac    []byte     `json:"mac,omitempty"`
-		Salt   []byte     `json:"salt,omitempty"`
-		Entry  *entryText `json:"entry,omitempty"`
-		Erased *Proven    `json:"erased,omitempty"`
+		N int64 `json:"n"`
+		leafBody
+		Erased *Proven `json:"erased,omitempty"`
 	}
 	prunedLine struct {
 		N      int64  `json:"n"`
@@ -109,6 +104,38 @@ type (
 		Hashes []Hash `json:"hashes"`
 	}
 )
+
+// leafBody is a leaf as bundles and proofs have it. An unsigned entry has a salt
+// instead of a mac.
+type leafBody struct {
+	Kind  Kind       `json:"kind"`
+	ID    uuid.UUID  `json:"id"`
+	C     Hash       `json:"c"`
+	Mac   []byte     `json:"mac,omitempty"`
+	Salt  []byte     `json:"salt,omitempty"`
+	Entry *entryText `json:"entry,omitempty"`
+}
+
+func (l *Leaf) body() leafBody {
+	b := leafBody{Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac}
+	if l.Kind == KindUnsigned {
+		b.Mac, b.Salt = nil, l.Mac
+	}
+	if l.Entry != nil {
+		t := l.Entry.text()
+		b.Entry = &t
+	}
+	return b
+}
+
+// mac returns the mac or the salt, and whether the leaf has only the one that its
+// kind needs.
+func (b *leafBody) mac() ([]byte, bool) {
+	if b.Kind == KindUnsigned {
+		return b.Salt, b.Mac == nil
+	}
+	return b.Mac, b.Salt == nil
+}
 
 // Writer writes a bundle. It implements [Log].
 type Writer struct{ w io.Writer }
@@ -131,15 +158,7 @@ func (w *Writer) Pruned(below int64, roots []Hash) error {
 
 // Leaf implements [Log].
 func (w *Writer) Leaf(l *Leaf) error {
-	line := leafLine{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac, Erased: l.Erased}
-	if l.Kind == KindUnsigned {
-		line.Mac, line.Salt = nil, l.Mac
-	}
-	if l.Entry != nil {
-		t := l.Entry.text()
-		line.Entry = &t
-	}
-	return w.line(line)
+	return w.line(leafLine{l.N, l.body(), l.Erased})
 }
 
 // Head implements [Log].

@@ -35,29 +35,14 @@ const maxProof = maxLine
 
 // proofExtra is the extra data of a proof.
 type proofExtra struct {
-	Kind  Kind       `json:"kind"`
-	ID    uuid.UUID  `json:"id"`
-	C     Hash       `json:"c"`
-	Mac   []byte     `json:"mac,omitempty"`
-	Salt  []byte     `json:"salt,omitempty"`
-	Entry *entryText `json:"entry,omitempty"`
-	Head  Proven     `json:"head"`
-	Note  string     `json:"note"`
+	leafBody
+	Head Proven `json:"head"`
+	Note string `json:"note"`
 }
 
 // Text returns the proof as a tlog-proof.
 func (p *Proof) Text() []byte {
-	extra := proofExtra{
-		Kind: p.Leaf.Kind, ID: p.Leaf.ID, C: p.Leaf.C, Mac: p.Leaf.Mac,
-		Head: p.Head, Note: string(p.HeadNote),
-	}
-	if p.Leaf.Kind == KindUnsigned {
-		extra.Mac, extra.Salt = nil, p.Leaf.Mac
-	}
-	if p.Leaf.Entry != nil {
-		t := p.Leaf.Entry.text()
-		extra.Entry = &t
-	}
+	extra := proofExtra{p.Leaf.body(), p.Head, string(p.HeadNote)}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%sextra %s\nindex %d\n", proofHeader, base64.StdEncoding.EncodeToString(encode(extra)), p.Index)
 	for _, h := range p.Hashes {
@@ -175,14 +160,11 @@ func (p *parsedProof) check(name string, tree, vault *Checkpoint) (*Proved, erro
 		return nil, errors.New("evidence: the proof does not hold")
 	}
 	proved := &Proved{Tenant: tenant, Index: p.index, ID: x.ID, Kind: x.Kind}
-	mac, other := x.Mac, x.Salt
-	if x.Kind == KindUnsigned {
-		mac, other = other, mac
-	}
-	if x.Entry == nil && mac == nil && other == nil {
+	mac, alone := x.mac()
+	if x.Entry == nil && mac == nil && alone {
 		return proved, nil
 	}
-	if x.Entry == nil || other != nil || len(mac) != len(Mac{}) || x.Entry.ID != x.ID.String() || x.Entry.commit(tenant, Mac(mac)) != x.C {
+	if x.Entry == nil || !alone || len(mac) != len(Mac{}) || x.Entry.ID != x.ID.String() || x.Entry.commit(tenant, Mac(mac)) != x.C {
 		return nil, errors.New("evidence: the entry of the proof was altered")
 	}
 	if err := json.Unmarshal(encode(x.Entry), &proved.Fields); err != nil {

@@ -188,12 +188,7 @@ func (r *reader) leafLine(b []byte) bool {
 			return decode(b, &p) && p.N == 0 && p.Pruned > 0 && r.check.Pruned(p.Pruned, p.Roots) == nil
 		}
 	}
-	leaf := Leaf{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac, Erased: l.Erased, text: l.Entry}
-	switch unsigned := l.Kind == KindUnsigned; {
-	case unsigned && l.Mac == nil:
-		leaf.Mac = l.Salt
-	case unsigned || l.Salt != nil:
-		return false
-	}
-	return r.check.Leaf(&leaf) == nil
+	mac, alone := l.mac()
+	leaf := Leaf{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: mac, Erased: l.Erased, text: l.Entry}
+	return alone && r.check.Leaf(&leaf) == nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -266,76 +267,99 @@ func (r *rotation) report(n int) {
 	}
 }
 
+// resealRows reseals rows page by page. It reads them with read, which continues
+// after the rows of the call before, and skips rows that reseal reports as not due.
+func resealRows[R, U any](ctx context.Context, r *rotation, op *core.Op, read func(limit int) ([]R, error),
+	reseal func(*R) (update U, due bool, err error), put func(*storage.Change, []U)) error {
+	walk := find.NewWalk(chunk)
+	for {
+		rows, _, err := find.Next(&walk, read)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := op.Refresh(ctx); err != nil { // looking for these rows may have taken long
+			return err
+		}
+		var updates []U
+		for i := range rows {
+			u, due, err := reseal(&rows[i])
+			if err != nil {
+				return err
+			}
+			if due {
+				updates = append(updates, u)
+			}
+		}
+		if err := writeEach(ctx, op, updates, put); err != nil {
+			return err
+		}
+		r.report(len(updates))
+	}
+}
+
 // resealTokens reseals tokens from the newest to the oldest. New tokens are
 // already sealed with the new key.
 func (r *rotation) resealTokens(ctx context.Context, op *core.Op) error {
 	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: storage.KeyBelow(op.State.Ring.Version()), MaxBytes: op.Vault.MaxPageBytes}
-	walk := find.NewWalk(chunk)
-	for {
-		rows, _, err := find.Next(&walk, func(limit int) ([]storage.Token, error) {
-			filter.Limit = limit
-			rows, _, err := op.Vault.Store.ListTokens(ctx, filter)
-			return rows, err
-		})
-		if err != nil || len(rows) == 0 {
-			return err
+	return resealRows(ctx, r, op, func(limit int) ([]storage.Token, error) {
+		filter.Limit = limit
+		rows, _, err := op.Vault.Store.ListTokens(ctx, filter)
+		if len(rows) > 0 {
+			filter.Before = rows[len(rows)-1].Ord
 		}
-		filter.Before = rows[len(rows)-1].Ord
-		if err := op.Refresh(ctx); err != nil { // looking for these rows may have taken long
-			return err
-		}
-		updates := make([]storage.TokenUpdate, 0, len(rows))
-		for i := range rows {
-			u := storage.TokenUpdate{Rev: rows[i].Rev, OldSet: rows[i].Set, KeepHashes: true, Token: rows[i]}
-			if err := resealer(op).Token(&u.Token); err != nil {
-				return err
-			}
-			updates = append(updates, u)
-		}
-		err = writeEach(ctx, op, updates, func(ch *storage.Change, some []storage.TokenUpdate) { ch.UpdateTokens = some })
-		if err != nil {
-			return err
-		}
-		r.report(len(rows))
-	}
+		return rows, err
+	}, func(row *storage.Token) (storage.TokenUpdate, bool, error) {
+		u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true, Token: *row}
+		return u, true, resealer(op).Token(&u.Token)
+	}, func(ch *storage.Change, some []storage.TokenUpdate) { ch.UpdateTokens = some })
 }
 
 // resealRecords reads records under any key, as resealRest does.
 func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 	filter := storage.RecordFilter{Tenant: op.TenantID(), MaxBytes: op.Vault.MaxPageBytes}
-	walk := find.NewWalk(chunk)
-	for {
-		if err := op.Refresh(ctx); err != nil {
-			return err
+	return resealRows(ctx, r, op, func(limit int) ([]storage.Record, error) {
+		filter.Limit = limit
+		recs, _, err := op.Vault.Store.ListRecords(ctx, filter)
+		if len(recs) > 0 {
+			filter.Before = recs[len(recs)-1].ID
 		}
-		recs, _, err := find.Next(&walk, func(limit int) ([]storage.Record, error) {
+		return recs, err
+	}, func(rec *storage.Record) (u storage.RecordUpdate, due bool, err error) {
+		if rec.KeyVersion >= op.State.Ring.Version() || slices.Contains(unsealed, rec.Kind) {
+			return u, false, nil
+		}
+		err = resealer(op).Record(rec)
+		return storage.RecordUpdate{Rev: rec.Rev, Record: *rec}, true, err
+	}, func(ch *storage.Change, some []storage.RecordUpdate) { ch.UpdateRecords = some })
+}
+
+// unsealed are the kinds of records that no data key seals.
+var unsealed = []string{keyring.KindRing, keyring.KindTombstone, core.KindOwnKey}
+
+// resealRest reseals claims and jobs. It reads rows under any key, because a filter
+// on the key would make one statement look at all rows of the tenant.
+func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
+	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
+		filter := storage.SealedFilter{Tenant: op.TenantID(), Kind: kind}
+		err := resealRows(ctx, r, op, func(limit int) ([]storage.Sealed, error) {
 			filter.Limit = limit
-			recs, _, err := op.Vault.Store.ListRecords(ctx, filter)
-			return recs, err
-		})
-		if err != nil || len(recs) == 0 {
-			return err
-		}
-		filter.Before = recs[len(recs)-1].ID
-		var updates []storage.RecordUpdate
-		for _, rec := range recs {
-			if rec.KeyVersion >= op.State.Ring.Version() {
-				continue
+			rows, err := op.Vault.Store.SealedRows(ctx, filter)
+			if len(rows) > 0 {
+				filter.After = rows[len(rows)-1].Key
 			}
-			if rec.Kind == keyring.KindRing || rec.Kind == keyring.KindTombstone || rec.Kind == core.KindOwnKey {
-				continue // not sealed with a data key
+			return rows, err
+		}, func(row *storage.Sealed) (storage.Sealed, bool, error) {
+			if row.KeyVersion >= op.State.Ring.Version() {
+				return *row, false, nil
 			}
-			if err := resealer(op).Record(&rec); err != nil {
-				return err
-			}
-			updates = append(updates, storage.RecordUpdate{Rev: rec.Rev, Record: rec})
-		}
-		err = writeEach(ctx, op, updates, func(ch *storage.Change, some []storage.RecordUpdate) { ch.UpdateRecords = some })
+			err := resealer(op).Row(row)
+			return *row, true, err
+		}, func(ch *storage.Change, some []storage.Sealed) { ch.Reseal = some })
 		if err != nil {
 			return err
 		}
-		r.report(len(updates))
 	}
+	return nil
 }
 
 // writeEach writes updates in one change. If some of the rows have changed,
@@ -359,52 +383,5 @@ func writeEach[T any](ctx context.Context, op *core.Op, updates []T, put func(*s
 			return err
 		}
 	}
-	return nil
-}
-
-// resealRest reseals claims and jobs. It reads rows under any key, because a filter
-// on the key would make one statement look at all rows of the tenant.
-func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
-	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
-		filter := storage.SealedFilter{Tenant: op.TenantID(), Kind: kind, Limit: chunk}
-		for {
-			if err := op.Refresh(ctx); err != nil {
-				return err
-			}
-			rows, err := op.Vault.Store.SealedRows(ctx, filter)
-			if err != nil {
-				return err
-			}
-			if len(rows) == 0 {
-				break
-			}
-			filter.After = rows[len(rows)-1].Key
-			if err := r.resealRows(ctx, op, rows); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// resealRows reseals the claims or jobs that are sealed with an older key.
-func (r *rotation) resealRows(ctx context.Context, op *core.Op, rows []storage.Sealed) error {
-	ch := op.Change()
-	for _, row := range rows {
-		if row.KeyVersion >= op.State.Ring.Version() {
-			continue
-		}
-		if err := resealer(op).Row(&row); err != nil {
-			return err
-		}
-		ch.Reseal = append(ch.Reseal, row)
-	}
-	if len(ch.Reseal) == 0 {
-		return nil
-	}
-	if err := untilFree(ctx, func() error { return op.Write(ctx, ch) }); err != nil {
-		return err
-	}
-	r.report(len(ch.Reseal))
 	return nil
 }

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -23,44 +24,26 @@ func InChange(ch *storage.Change) bool {
 
 // Change reseals everything that a change writes.
 func (r *Resealer) Change(ch *storage.Change) error {
-	for i := range ch.InsertTokens {
-		if err := r.Token(&ch.InsertTokens[i]); err != nil {
-			return err
-		}
-	}
-	for i := range ch.UpdateTokens {
-		if err := r.Token(&ch.UpdateTokens[i].Token); err != nil {
-			return err
-		}
-	}
-	for i := range ch.InsertRecords {
-		if err := r.Record(&ch.InsertRecords[i]); err != nil {
-			return err
-		}
-	}
-	for i := range ch.UpdateRecords {
-		if err := r.Record(&ch.UpdateRecords[i].Record); err != nil {
-			return err
-		}
-	}
-	for i := range ch.InsertJobs {
-		if err := r.Job(&ch.InsertJobs[i]); err != nil {
-			return err
-		}
-	}
-	for i := range ch.UpdateJobs {
-		if err := r.Job(&ch.UpdateJobs[i].Job); err != nil {
-			return err
-		}
-	}
 	if c := ch.Claim; c != nil {
 		place := ClaimPlace(c.Claim.Key)
 		if err := r.one(&place, &c.Claim.KeyVersion, &c.Claim.Answer); err != nil {
 			return err
 		}
 	}
-	for i := range ch.Reseal {
-		if err := r.Row(&ch.Reseal[i]); err != nil {
+	return cmp.Or(
+		each(ch.InsertTokens, r.Token),
+		each(ch.UpdateTokens, func(u *storage.TokenUpdate) error { return r.Token(&u.Token) }),
+		each(ch.InsertRecords, r.Record),
+		each(ch.UpdateRecords, func(u *storage.RecordUpdate) error { return r.Record(&u.Record) }),
+		each(ch.InsertJobs, r.Job),
+		each(ch.UpdateJobs, func(u *storage.JobUpdate) error { return r.Job(&u.Job) }),
+		each(ch.Reseal, r.Row),
+	)
+}
+
+func each[T any](rows []T, reseal func(*T) error) error {
+	for i := range rows {
+		if err := reseal(&rows[i]); err != nil {
 			return err
 		}
 	}
