@@ -103,7 +103,7 @@ var mayImport = map[string][]string{
 
 	// Rooms behind the front.
 	"internal/access":    {"golang.org/x/net"},
-	"internal/admission": {"internal/share", "github.com/google/uuid"},
+	"internal/admission": {"internal/fault", "internal/jsonx", "internal/share", "github.com/google/uuid"},
 	"internal/audit":     {"internal/token"},
 	"internal/core": {"internal/access", "internal/admission", "internal/audit", "internal/fault", "internal/form",
 		"internal/ids", "internal/jsonx", "internal/keyring", "internal/pace", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
@@ -152,7 +152,7 @@ var mayImport = map[string][]string{
 	"vaultlog":     {},
 	"vaultsql":     {".", "internal/token"},
 	"httptokenize": {".", "httpserver"},
-	"httpserver":   {".", "script", "internal/core", "internal/fault", "internal/form", "internal/records", "internal/relay", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
+	"httpserver":   {".", "script", "internal/admission", "internal/core", "internal/fault", "internal/form", "internal/records", "internal/relay", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":  {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":    {".", "internal/keyring", "internal/seal", "storage"},
 	"console":      {".", "internal/fault", "github.com/google/uuid"},

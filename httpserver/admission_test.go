@@ -37,7 +37,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 
 	ctx, held := core.CallerOf(w.Private).Admit(t.Context(), nil)
 	must.Do(t, held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))))
-	held.Pause()
+	held.Rest()
 	res := w.do("POST", "/tokens", w.PrivateKey, large)
 	res.wantError(t, 503)
 	if got := res.Header.Get("Retry-After"); got != "1" {
@@ -48,7 +48,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	}
 	w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201)
 	w.do("POST", "/tokens", otherKey, large).want(t, 201)
-	held.End()
+	held.Leave()
 	w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
 
 	brackets := `{"type":"token","data":[` + strings.Repeat("[],", 100<<10) + `1]}`
@@ -82,11 +82,11 @@ func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 	caller := must.Get(w.Vault.ProxyClient(t.Context(), x.Key))(t)
 	for name, c := range map[string]*vault.Client{"the caller": caller, "the tenant": w.Private} {
 		ctx, held := core.CallerOf(c).Admit(t.Context(), nil)
-		defer held.End()
+		defer held.Leave()
 		if err := held.Parse(ctx, []byte(strings.Repeat(" ", 420<<10))); err != nil { // nearly all that such callers may hold
 			t.Errorf("%s: %v", name, err)
 		}
-		held.Pause() // a machine with one CPU has one turn; the memory stays taken
+		held.Rest() // a machine with one CPU has one turn; the memory stays taken
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/relay"
@@ -33,7 +34,7 @@ type exchange struct {
 	route  *route        // nil until the route is known
 	in     input         // the parts of the request that the operation needs
 	client *vault.Client // nil until the caller is identified
-	room   *core.Admission
+	room   *admission.Room
 	read   bool  // the body has been read to its end
 	cause  error // why a response could not be completed after it was begun
 }
@@ -157,7 +158,7 @@ func (x *exchange) admit(c *vault.Client) error {
 // end releases what the request held.
 func (x *exchange) end() {
 	if x.room != nil {
-		x.room.End()
+		x.room.Leave()
 	}
 }
 
@@ -340,7 +341,7 @@ func mountOf(r *http.Request) string {
 // send writes the response. It forbids caches to store it.
 func (x *exchange) send(a answer) {
 	if x.room != nil {
-		x.room.Pause()
+		x.room.Rest()
 	}
 	if !x.read && x.r.ContentLength != 0 {
 		// The server reads and drops some of the remaining body, so that the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 )
@@ -46,7 +47,7 @@ type importStream struct {
 	dirty   bool  // there are results to send
 	broken  error // why the rest of the body cannot be read
 
-	long     *core.Admission // room for a long line, or nil
+	long     *admission.Room // room for a long line, or nil
 	patience relay.Patience  // how long the caller may still keep us waiting
 	reader   *lineReader     // nil until the import has to wait for a line
 }
@@ -142,7 +143,7 @@ func (s *importStream) arrive(bytes int) error {
 
 func (s *importStream) endLong() {
 	if s.long != nil {
-		s.long.End()
+		s.long.Leave()
 		s.long = nil
 	}
 }
@@ -157,7 +158,7 @@ func (s *importStream) parse(line []byte) (p vault.TokenParams, err error) {
 		return p, errUnreadable
 	}
 	err = s.long.Work(s.ctx, func() error { return p.UnmarshalJSON(line) })
-	s.long.Pause()
+	s.long.Rest()
 	return p, err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
@@ -57,7 +57,7 @@ const (
 // input is a request as an operation sees it.
 type input struct {
 	client *vault.Client
-	room   *core.Admission
+	room   *admission.Room
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte

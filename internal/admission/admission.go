@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
@@ -30,9 +32,9 @@ const (
 // Errors of requests that are refused.
 var (
 	// ErrFull means that there was no room for a request while it waited.
-	ErrFull = share.ErrFull
+	ErrFull = fault.New(fault.ErrUnavailable, "the server has no room for this request now; try again")
 	// ErrNever means that a request needs more than its tenant may ever hold.
-	ErrNever = errors.New("needs more memory than a tenant may hold")
+	ErrNever = fault.New(fault.ErrTooLarge, "the request takes more memory than a tenant may use; send or ask for less at a time")
 )
 
 // Process holds the resources that the requests of a process share.
@@ -186,6 +188,38 @@ func (r *Room) Body(ctx context.Context, bytes int) error {
 	return r.Hold(ctx, bytes)
 }
 
+// LargeText is the number of bytes of JSON from which parsing needs a turn, and
+// largeRequest the memory of a request from which its work does.
+const (
+	LargeText    = 8 << 10
+	largeRequest = 128 << 10
+)
+
+// Parse charges for the JSON of a complete body. For a large body it also takes the
+// tenant's turn, which lasts until the request waits, rests or leaves.
+func (r *Room) Parse(ctx context.Context, body []byte) error {
+	r.Arrived()
+	if len(body) >= LargeText {
+		if err := r.Turn(ctx); err != nil {
+			return err
+		}
+	}
+	return r.Body(ctx, len(body)+jsonx.Weight(body))
+}
+
+// Work runs work that grows with the size of the request, such as reading or
+// writing its JSON, in the tenant's turn. The turn lasts until the request
+// waits or leaves. The next request therefore starts when this one is nearly
+// done, so that not all of them are in memory at once.
+func (r *Room) Work(ctx context.Context, work func() error) error {
+	if r.Held() >= largeRequest {
+		if err := r.Turn(ctx); err != nil {
+			return err
+		}
+	}
+	return work()
+}
+
 // Free releases a part of the memory, if less was needed.
 func (r *Room) Free(bytes int) {
 	if r == nil || bytes <= 0 {
@@ -275,7 +309,11 @@ func (r *Room) Write(ctx context.Context) (done func(), err error) {
 		return func() {}, nil
 	}
 	r.Rest()
-	if err := r.process.writes.Take(ctx, r.payer); err != nil {
+	err = r.process.writes.Take(ctx, r.payer)
+	switch {
+	case errors.Is(err, share.ErrFull):
+		return nil, ErrFull
+	case err != nil:
 		return nil, err
 	}
 	return func() { r.process.writes.Give(r.payer) }, nil

@@ -16,11 +16,11 @@ import (
 // Sizes below which nothing is charged, because the work is too short to matter,
 // and estimates of charges.
 const (
-	LargeText  = 8 << 10  // bytes of JSON
-	LargeBody  = 64 << 10 // bytes of a stored token
-	CopyTimes  = 4        // memory for sealing, the driver and the response, per byte of a token's data
-	PlaceBytes = 2 << 10  // memory for a small token while it is made
-	TurnEvery  = 64       // tokens between checks whether others wait for a turn
+	LargeText  = admission.LargeText // bytes of JSON
+	LargeBody  = 64 << 10            // bytes of a stored token
+	CopyTimes  = 4                   // memory for sealing, the driver and the response, per byte of a token's data
+	PlaceBytes = 2 << 10             // memory for a small token while it is made
+	TurnEvery  = 64                  // tokens between checks whether others wait for a turn
 )
 
 // Sizes of large changes, which keep a database busy for long.
@@ -50,9 +50,7 @@ func (c Caller) Room(count func(tokens int) error) *admission.Room {
 }
 
 // Hold reserves more memory for an operation.
-func Hold(ctx context.Context, bytes int) error {
-	return RoomError(admission.Of(ctx).Hold(ctx, bytes))
-}
+func Hold(ctx context.Context, bytes int) error { return admission.Of(ctx).Hold(ctx, bytes) }
 
 // HoldCopies reserves memory for the copies of a token's data while it is written.
 func HoldCopies(ctx context.Context, data jsonx.Value) error {
@@ -65,17 +63,6 @@ func HoldCopies(ctx context.Context, data jsonx.Value) error {
 
 // Turn waits for the tenant's turn at the CPUs.
 func Turn(ctx context.Context) error { return admission.Of(ctx).Turn(ctx) }
-
-// RoomError returns the error for a request that got no room.
-func RoomError(err error) error {
-	switch {
-	case errors.Is(err, admission.ErrFull):
-		return fault.New(fault.ErrUnavailable, "the server has no room for this request now; try again")
-	case errors.Is(err, admission.ErrNever):
-		return fault.New(fault.ErrTooLarge, "the request takes more memory than a tenant may use; send or ask for less at a time")
-	}
-	return err
-}
 
 // roomToWrite ends the tenant's turn at the CPUs. Before a large change it waits
 // for the tenant's turn to write one.
@@ -92,8 +79,7 @@ func roomToWrite(ctx context.Context, ch *storage.Change) (written func(), err e
 		room.Rest()
 		return func() {}, nil
 	}
-	written, err = room.Write(ctx)
-	return written, RoomError(err)
+	return room.Write(ctx)
 }
 
 // maxScriptPage bounds the sealed bytes that one call of running code reads. It
@@ -146,7 +132,7 @@ func RoomForText(ctx context.Context, text []byte) error {
 	if err := Turn(ctx); err != nil {
 		return err
 	}
-	if err := RoomError(admission.Of(ctx).Body(ctx, jsonx.Weight(text))); err != nil {
+	if err := admission.Of(ctx).Body(ctx, jsonx.Weight(text)); err != nil {
 		return err
 	}
 	return Turn(ctx)

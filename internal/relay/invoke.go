@@ -291,7 +291,7 @@ func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 	if inv.ContentLength > 0 {
 		most = inv.ContentLength
 	}
-	if err := core.RoomError(room.Arrive(ctx, int(most))); err != nil {
+	if err := room.Arrive(ctx, int(most)); err != nil {
 		return nil, err
 	}
 	raw, err := ReadRequest(inv.Body, inv.MaxBody)
@@ -299,7 +299,7 @@ func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	room.Arrived()
-	return raw, core.RoomError(room.Body(ctx, len(raw)+jsonx.Weight(raw)))
+	return raw, room.Body(ctx, len(raw)+jsonx.Weight(raw))
 }
 
 // ReadRequest reads the body of a request into memory.

@@ -101,7 +101,7 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 		defer h.runs.turns.Give(h.tenant)
 	}
 	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
-	defer room.End()
+	defer room.Leave()
 	if err := room.Parse(ctx, args); err != nil {
 		return nil, err
 	}
