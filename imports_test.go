@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 
 	// Contracts and their implementations.
 	"storage":                              {},
-	"script":                               {},
+	"script":                               {"internal/fault"},
 	"storage/internal/direct":              {},
 	"storage/internal/sqlstore":            {"storage", "internal/share", "github.com/jmoiron/sqlx", "golang.org/x/text"},
 	"storage/sqlite":                       {"storage", "github.com/jmoiron/sqlx", "golang.org/x/sys", "modernc.org/sqlite"},
@@ -113,7 +113,7 @@ var mayImport = map[string][]string{
 	"internal/egress":        {"internal/share", "code.dny.dev/ssrf"},
 	"internal/expr":          {"internal/admission", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
 	"internal/expr/jsonpath": {"internal/admission", "internal/jsonx"},
-	"internal/fault":         {"internal/form", "script", "storage"},
+	"internal/fault":         {"internal/form", "storage"},
 	"internal/find":          {"internal/access", "internal/query", "internal/seal", "internal/token", "storage", "github.com/mr-tron/base58"},
 	"internal/form":          {"internal/jsonx", "github.com/google/uuid"},
 	"internal/ids":           {"github.com/google/uuid"},

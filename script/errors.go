@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // Errors of a runtime, for use with errors.Is.
 var (
 	// ErrInvalid means that code cannot be used at all; see [Invalid].
-	ErrInvalid = errors.New("script: the code cannot be used")
+	ErrInvalid = fault.ErrCode
 	// ErrBusy means that the runtime cannot accept more runs, because too
 	// many are running or waiting. Try again later.
-	ErrBusy = errors.New("script: too many requests")
+	ErrBusy = fault.ErrBusy
 	// ErrTimeout means that the code was stopped at its deadline; see
 	// [Timeout]. The vault also uses it for destinations that do not respond.
-	ErrTimeout = errors.New("script: the destination or the code took too long")
+	ErrTimeout = fault.ErrTimeout
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
 )

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -27,11 +26,11 @@ var (
 	ErrInProgress      = New(ErrConflict, "a request with this idempotency key is being processed")
 	ErrWithdrawn       = New(ErrConflict, "the stored answer was withdrawn")
 	ErrTooLarge        = errors.New("vault: too large")
-	ErrBusy            = script.ErrBusy
+	ErrBusy            = errors.New("vault: too many requests")
 	ErrUnavailable     = storage.ErrUnavailable
 	ErrSlow            = storage.ErrSlow
-	ErrCode            = script.ErrInvalid
-	ErrTimeout         = script.ErrTimeout
+	ErrCode            = errors.New("vault: the code cannot be used")
+	ErrTimeout         = errors.New("vault: the destination or the code took too long")
 	ErrUnreachable     = errors.New("vault: the destination could not be reached")
 	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")
