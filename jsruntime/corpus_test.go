@@ -56,10 +56,17 @@ var knownMisses = map[string]string{
 	"misc 22": "goja words the errors of its own that code catches in another way",
 }
 
+// TestCorpora runs the corpora. Those of checks.jsonl are about limits, and about what
+// this runtime rejects but Node does not.
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
-	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl", "standard.jsonl"} {
+	testCorpora(t, r, "language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl", "standard.jsonl", "checks.jsonl")
+}
+
+func testCorpora(t *testing.T, r script.Runtime, files ...string) {
+	t.Helper()
+	for _, file := range files {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
@@ -87,19 +94,7 @@ func TestIntlOverflow(t *testing.T) {
 // functions are the same, and the coverage of this process includes them.
 func TestCorporaInProcess(t *testing.T) {
 	t.Parallel()
-	r := jsruntime.NewInProcess(nil)
-	for _, file := range []string{"nodeapi.jsonl", "modules.jsonl"} {
-		for _, s := range readCorpus(t, file) {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				got, err := runBody(r, "t", s.Body, patience)
-				_, known := knownMisses[s.Name]
-				if passed := err == nil && got == s.Want; passed == known {
-					t.Errorf("got %s, %s, want %s, known to miss: %v", got, explain(err), s.Want, known)
-				}
-			})
-		}
-	}
+	testCorpora(t, jsruntime.NewInProcess(nil), "nodeapi.jsonl", "modules.jsonl")
 }
 
 // nodeDiffers are snippets of our own corpus whose result has changed between
