@@ -1,16 +1,14 @@
 package expr
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // FilterNames returns the names of all filters, so that tests can cover all of
 // them.
 func FilterNames() []string {
-	names := make([]string, 0, len(filters))
-	for name := range filters {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(filters))
 }
 
 // CacheLen returns how many templates the cache of Compile holds.

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // priced has uses of every filter and every construct of JSONPath, each on data
@@ -107,14 +108,8 @@ func BenchmarkSteps(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			template, err := expr.Compile("{{ data | " + p.use + " }}")
-			if err != nil {
-				b.Fatalf("%s: %v", p.use, err)
-			}
-			data, err := jsonx.Parse([]byte(p.data), jsonx.Limits{})
-			if err != nil {
-				b.Fatalf("%s: %v", p.use, err)
-			}
-			steps := 0
+			must.Do(b, err)
+			data, steps := mustJSON(b, p.data), 0
 			for b.Loop() {
 				request := admission.RequestBudget(b.Context(), 1, len(p.data))
 				_, err = template.Eval(expr.Data(data, jsonx.Value{}, request))

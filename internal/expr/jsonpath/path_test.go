@@ -21,19 +21,12 @@ func steps(t testing.TB, n int) *admission.Budget {
 
 func mustJSON(t testing.TB, text string) jsonx.Value {
 	t.Helper()
-	v, err := jsonx.Parse([]byte(text), jsonx.Limits{})
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
-	return v
+	return must.Get(jsonx.Parse([]byte(text), jsonx.Limits{}))(t)
 }
 
 func find(t testing.TB, path, doc string) string {
 	t.Helper()
-	p, err := jsonpath.Parse(path)
-	if err != nil {
-		t.Fatalf("Parse(%q): %v", path, err)
-	}
+	p := must.Get(jsonpath.Parse(path))(t)
 	var all []jsonx.Value
 	must.Do(t, p.Each(mustJSON(t, doc), steps(t, 1<<20), func(v jsonx.Value) bool {
 		all = append(all, v)
@@ -238,10 +231,7 @@ func TestBudget(t *testing.T) {
 		`$..[?$ == $].none`:                      wide,
 		`$[?$[?length(@.s) == 1]]`:               wide,
 	} {
-		p, err := jsonpath.Parse(path)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		p := must.Get(jsonpath.Parse(path))(t)
 		b := steps(t, 20_000)
 		if _, err := p.One(mustJSON(t, doc), b); err == nil || !errors.Is(err, b.Err()) {
 			t.Errorf("%s: %v after %d steps", path, err, b.Used())
