@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,33 +42,22 @@ var input1K = func() json.RawMessage {
 	for i := range 14 {
 		items = append(items, item{"customer " + strconv.Itoa(i), "4242424242424242", i * 1000, i%2 == 0})
 	}
-	out, err := json.Marshal(map[string]any{"args": items, "configuration": map[string]string{"key": "value"}})
-	if err != nil {
-		panic(err)
-	}
+	out, _ := json.Marshal(map[string]any{"args": items, "configuration": map[string]string{"key": "value"}}) // cannot fail
 	return out
 }()
 
-// silentHost rejects calls and drops the console.
-type silentHost struct{}
-
-func (silentHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-	return nil, errors.New("no host")
-}
-
-func (silentHost) Log(script.Line) {}
-
 // ratio runs two functions in turns and reports the ratio of their typical
-// times.
-func ratio(b *testing.B, limit float64, measured, reference func()) {
+// times by a clock. A turn calls each function several times. prepare runs before
+// each turn and is not measured.
+func ratio(b *testing.B, limit float64, clock func(*testing.B) time.Duration, calls int, prepare, measured, reference func()) {
 	b.Helper()
-	ratioAfter(b, limit, func() {}, measured, reference)
-}
-
-// ratioAfter is like ratio, with a function that runs before each turn and is
-// not measured.
-func ratioAfter(b *testing.B, limit float64, prepare, measured, reference func()) {
-	b.Helper()
+	timed := func(f func()) time.Duration {
+		start := clock(b)
+		for range calls {
+			f()
+		}
+		return (clock(b) - start) / time.Duration(calls)
+	}
 	for range 20 {
 		prepare()
 		measured()
@@ -78,16 +66,17 @@ func ratioAfter(b *testing.B, limit float64, prepare, measured, reference func()
 	var a, c []time.Duration
 	for b.Loop() {
 		prepare()
-		start := time.Now()
-		measured()
-		middle := time.Now()
-		reference()
-		a, c = append(a, middle.Sub(start)), append(c, time.Since(middle))
+		a, c = append(a, timed(measured)), append(c, timed(reference))
 	}
 	report(b, limit, typical(a).Seconds()/typical(c).Seconds())
 	b.ReportMetric(float64(typical(a).Microseconds()), "us/measured")
 	b.ReportMetric(float64(typical(c).Microseconds()), "us/reference")
 }
+
+var began = time.Now()
+
+// wallTime returns the time since the program began.
+func wallTime(*testing.B) time.Duration { return time.Since(began) }
 
 // report reports a ratio and its limit. A ratio above the limit is not a
 // failure, because a busy machine changes it.
@@ -104,27 +93,9 @@ func typical(d []time.Duration) time.Duration {
 	return d[len(d)/4]
 }
 
-func mustRun(b *testing.B, r script.Runtime, source string) {
+func mustRun(b *testing.B, r script.Runtime, tenant, source string) {
 	b.Helper()
-	mustRunOf(b, r, "t", source)
-}
-
-func mustRunOf(b *testing.B, r script.Runtime, tenant, source string) {
-	b.Helper()
-	must.Get(r.Run(context.Background(), script.Program{Tenant: tenant, Source: source}, input1K, silentHost{}))(b)
-}
-
-func benchRuntimes(b *testing.B) (*jsruntime.Workers, *jsruntime.InProcess) {
-	b.Helper()
-	return benchWorkers(b, nil), jsruntime.NewInProcess(nil)
-}
-
-func benchWorkers(b *testing.B, o *jsruntime.Options) *jsruntime.Workers {
-	b.Helper()
-	w := jsruntime.New(o)
-	b.Cleanup(func() { _ = w.Close() })
-	must.Do(b, w.Ready(context.Background()))
-	return w
+	must.Get(r.Run(context.Background(), script.Program{Tenant: tenant, Source: source}, input1K, &fakeHost{}))(b)
 }
 
 // BenchmarkTenants compares tenants with separate workers to tenants that share
@@ -137,19 +108,19 @@ func BenchmarkTenants(b *testing.B) {
 		limit   float64 // if spare processes are available
 		pressed float64 // if not
 	}{{1, 1.3, 1.3}, {10, 10, 60}, {100, 10, 60}} {
-		own, shared := benchWorkers(b, nil), benchWorkers(b, &jsruntime.Options{ShareWorkers: true})
+		own, shared := newWorkers(b, nil), newWorkers(b, &jsruntime.Options{ShareWorkers: true})
 		take := func(r *jsruntime.Workers) func() {
 			turn := 0
 			return func() {
 				turn++
-				mustRunOf(b, r, strconv.Itoa(turn%c.tenants), noop)
+				mustRun(b, r, strconv.Itoa(turn%c.tenants), noop)
 			}
 		}
 		b.Run(strconv.Itoa(c.tenants)+" tenants", func(b *testing.B) {
-			ratioAfter(b, c.limit, func() { awaitSpares(own) }, take(own), take(shared))
+			ratio(b, c.limit, wallTime, 1, func() { awaitSpares(own) }, take(own), take(shared))
 		})
 		b.Run(strconv.Itoa(c.tenants)+" tenants without a pause", func(b *testing.B) {
-			ratio(b, c.pressed, take(own), take(shared))
+			ratio(b, c.pressed, wallTime, 1, func() {}, take(own), take(shared))
 		})
 	}
 }
@@ -164,39 +135,15 @@ func awaitSpares(w *jsruntime.Workers) {
 // BenchmarkWorkerAgainstInProcess compares CPU time, including the worker's. On
 // a busy machine, elapsed time would say more about other processes.
 func BenchmarkWorkerAgainstInProcess(b *testing.B) {
-	w, in := benchRuntimes(b)
-	b.Run("noop 1KB", func(b *testing.B) {
-		cpuRatio(b, 1.3, func() { mustRun(b, w, noop) }, func() { mustRun(b, in, noop) })
-	})
-	b.Run("2ms of JavaScript", func(b *testing.B) {
-		cpuRatio(b, 1.2, func() { mustRun(b, w, busy) }, func() { mustRun(b, in, busy) })
-	})
-}
-
-// cpuRatio runs batches of two functions in turns and reports the ratio of
-// their CPU times.
-func cpuRatio(b *testing.B, limit float64, measured, reference func()) {
-	b.Helper()
-	const batch = 20
-	for range batch {
-		measured()
-		reference()
+	w, in := newWorkers(b, nil), jsruntime.NewInProcess(nil)
+	for _, c := range []struct {
+		name, source string
+		limit        float64
+	}{{"noop 1KB", noop, 1.3}, {"2ms of JavaScript", busy, 1.2}} {
+		b.Run(c.name, func(b *testing.B) {
+			ratio(b, c.limit, cpuTime, 20, func() {}, func() { mustRun(b, w, "t", c.source) }, func() { mustRun(b, in, "t", c.source) })
+		})
 	}
-	var a, c []time.Duration
-	for b.Loop() {
-		t0 := cpuTime(b)
-		for range batch {
-			measured()
-		}
-		t1 := cpuTime(b)
-		for range batch {
-			reference()
-		}
-		a, c = append(a, (t1-t0)/batch), append(c, (cpuTime(b)-t1)/batch)
-	}
-	report(b, limit, typical(a).Seconds()/typical(c).Seconds())
-	b.ReportMetric(float64(typical(a).Microseconds()), "us/measured")
-	b.ReportMetric(float64(typical(c).Microseconds()), "us/reference")
 }
 
 // nodeLoop is a persistent Node process that creates a context for each call.
@@ -224,16 +171,16 @@ func BenchmarkNoopAgainstNode(b *testing.B) {
 	if err != nil {
 		b.Skip("Node is not installed")
 	}
-	w, _ := benchRuntimes(b)
+	w := newWorkers(b, nil)
 	for range 50 {
-		mustRun(b, w, noop)
+		mustRun(b, w, "t", noop)
 	}
 	const rounds, calls = 9, 500
 	var ratios []float64
 	for range rounds {
 		before := cpuTime(b)
 		for range calls {
-			mustRun(b, w, noop)
+			mustRun(b, w, "t", noop)
 		}
 		ours := float64((cpuTime(b) - before).Microseconds()) / calls
 		ratios = append(ratios, ours/nodeTime(b, node))
@@ -248,8 +195,7 @@ func BenchmarkNoopAgainstNode(b *testing.B) {
 func nodeTime(b *testing.B, node string) float64 {
 	b.Helper()
 	out := must.Get(exec.Command(node, "-e", nodeLoop, noop, string(input1K)).Output())(b)
-	us := must.Get(strconv.ParseFloat(strings.TrimSpace(string(out)), 64))(b)
-	return us
+	return must.Get(strconv.ParseFloat(strings.TrimSpace(string(out)), 64))(b)
 }
 
 // cpuTime returns the CPU time of this process and of its running children.

@@ -51,8 +51,7 @@ var builtPrograms = programs{paths: map[string]string{}}
 // race detector.
 func BuildProgram(t *testing.T, name string) string {
 	t.Helper()
-	path := must.Get(builtPrograms.build(name))(t)
-	return path
+	return must.Get(builtPrograms.build(name))(t)
 }
 
 func (p *programs) build(name string) (string, error) {
