@@ -23,20 +23,13 @@ func optional(name string, kind paramKind) param {
 	return param{name: name, kind: kind, optional: true}
 }
 
-func textOr(name, fallback string) param {
-	return param{name: name, kind: textParam, fallback: jsonx.StringValue(fallback)}
-}
-
-func charOr(name, fallback string) param { //nolint:unparam // every parameter is declared by its name
-	return param{name: name, kind: charParam, fallback: jsonx.StringValue(fallback)}
-}
-
-func countOr(name string, fallback int64) param {
-	return param{name: name, kind: countParam, fallback: jsonx.IntValue(fallback)}
-}
-
-func flagOr(name string, fallback bool) param { //nolint:unparam // every default is written out where it is declared
-	return param{name: name, kind: flagParam, fallback: jsonx.BoolValue(fallback)}
+// or makes a parameter with a default.
+func or(name string, kind paramKind, fallback any) param {
+	v, err := jsonx.From(fallback)
+	if err != nil {
+		panic(err)
+	}
+	return param{name: name, kind: kind, fallback: v}
 }
 
 // textFilter makes a filter from a function on text. Null counts as "", as in

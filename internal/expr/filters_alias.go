@@ -10,9 +10,9 @@ import (
 
 func aliasFilters() []*filter {
 	return []*filter{
-		secretFilter("alias_card", aliasCard, flagOr("reveal_bin", false), flagOr("reveal_last4", false)),
-		secretFilter("alias_preserve_format", aliasFormat, countOr("first", 0), countOr("last", 0)),
-		secretFilter("alias_preserve_length", aliasLength, countOr("first", 0), countOr("last", 0)),
+		secretFilter("alias_card", aliasCard, or("reveal_bin", flagParam, false), or("reveal_last4", flagParam, false)),
+		secretFilter("alias_preserve_format", aliasFormat, or("first", countParam, 0), or("last", countParam, 0)),
+		secretFilter("alias_preserve_length", aliasLength, or("first", countParam, 0), or("last", countParam, 0)),
 	}
 }
 

@@ -15,7 +15,7 @@ const uniqueCost = 6
 
 func arrayFilters() []*filter {
 	return []*filter{
-		arrayFilter("join", join, textOr("glue", " ")),
+		arrayFilter("join", join, or("glue", textParam, " ")),
 		arrayFilter("reverse", func(ev *evaluator, in []jsonx.Value, _ []arg) jsonx.Value {
 			ev.spend(len(in))
 			out := slices.Clone(in)

@@ -6,12 +6,12 @@ func hidingFilters() []*filter {
 	return []*filter{
 		secretFilter("last4", last4),
 		secretFilter("reveal_last", revealLast,
-			required("length", countParam), charOr("char", "X")),
+			required("length", countParam), or("char", charParam, "X")),
 		secretFilter("reveal", reveal,
-			required("first", countParam), countOr("last", 0), charOr("char", "X"), textOr("keep", "")),
+			required("first", countParam), or("last", countParam, 0), or("char", charParam, "X"), or("keep", textParam, "")),
 		secretFilter("card_mask", cardMask,
-			flagOr("reveal_bin", false), flagOr("reveal_last4", false), charOr("char", "X"), textOr("keep", "")),
-		secretFilter("card_bin", cardBIN, textOr("separator", "")),
+			or("reveal_bin", flagParam, false), or("reveal_last4", flagParam, false), or("char", charParam, "X"), or("keep", textParam, "")),
+		secretFilter("card_bin", cardBIN, or("separator", textParam, "")),
 	}
 }
 

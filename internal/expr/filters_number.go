@@ -17,7 +17,7 @@ func numberFilters() []*filter {
 		unary("floor", func(a decimal) decimal { return a.rescale(0, down).integer() }),
 		unary("ceil", func(a decimal) decimal { return a.rescale(0, up).integer() }),
 		unary("abs", func(a decimal) decimal { a.coef = new(big.Int).Abs(a.coef); return a }),
-		{name: "round", params: []param{countOr("places", 0)}, apply: round},
+		{name: "round", params: []param{or("places", countParam, 0)}, apply: round},
 	}
 }
 

@@ -23,18 +23,18 @@ func textFilters() []*filter {
 		}, required("search", textParam)),
 		textFilter("replace", func(ev *evaluator, in string, args []arg) string {
 			return replace(ev, in, args[0].text, args[1].text, -1)
-		}, required("search", textParam), textOr("replacement", "")),
+		}, required("search", textParam), or("replacement", textParam, "")),
 		textFilter("replace_first", func(ev *evaluator, in string, args []arg) string {
 			return replace(ev, in, args[0].text, args[1].text, 1)
-		}, required("search", textParam), textOr("replacement", "")),
-		textFilter("truncate", truncate, countOr("length", 50), textOr("ellipsis", "...")),
+		}, required("search", textParam), or("replacement", textParam, "")),
+		textFilter("truncate", truncate, or("length", countParam, 50), or("ellipsis", textParam, "...")),
 		textFilter("pad_left", func(ev *evaluator, in string, args []arg) string {
 			return padding(ev, in, args) + in
-		}, required("length", countParam), charOr("char", " ")),
+		}, required("length", countParam), or("char", charParam, " ")),
 		textFilter("pad_right", func(ev *evaluator, in string, args []arg) string {
 			return in + padding(ev, in, args)
-		}, required("length", countParam), charOr("char", " ")),
-		{name: "slice", params: []param{required("offset", offsetParam), countOr("length", 1)}, apply: slice},
+		}, required("length", countParam), or("char", charParam, " ")),
+		{name: "slice", params: []param{required("offset", offsetParam), or("length", countParam, 1)}, apply: slice},
 		{name: "split", params: []param{required("separator", textParam)}, apply: split},
 	}...)
 }

@@ -15,7 +15,7 @@ func typeFilters() []*filter {
 		{name: "to_string", apply: toString},
 		{name: "to_number", apply: toNumber},
 		{name: "to_boolean", apply: toBoolean},
-		{name: "default", params: []param{required("value", anyParam), flagOr("allow_false", false)}, apply: defaultFilter},
+		{name: "default", params: []param{required("value", anyParam), or("allow_false", flagParam, false)}, apply: defaultFilter},
 	}
 }
 

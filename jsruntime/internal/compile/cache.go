@@ -1,33 +1,31 @@
 package compile
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Limits of the cache of compiled programs.
+// Limits of a generation of the cache of compiled programs.
 const (
-	maxPrograms     = 256
-	maxProgramBytes = 4 << 20 // of source; compiled code takes about five times as much
+	maxPrograms     = 128
+	maxProgramBytes = 2 << 20 // of source; compiled code takes about five times as much
 )
 
 // Hash is the SHA-256 of a source, by which both processes identify it.
 type Hash = [sha256.Size]byte
 
-// Cache keeps compiled programs by the hash of their source, and drops the
-// least recently used ones. The zero value is ready to use.
+// Cache keeps compiled programs by the hash of their source, in two generations.
+// When the young one is full, it replaces the old one. A program in use stays in
+// the young one. The zero value is ready to use.
 type Cache struct {
-	mu      sync.Mutex
-	entries map[Hash]*list.Element
-	recent  list.List // of *cacheEntry, most recently used first
-	bytes   int
+	mu         sync.Mutex
+	young, old map[Hash]*cacheEntry
+	bytes      int // of source in young
 }
 
 type cacheEntry struct {
-	hash  Hash
 	bytes int // of source, once known
 	mu    sync.Mutex
 	done  bool
@@ -50,37 +48,28 @@ func (c *Cache) Get(hash Hash, maxSource int, text func() (string, *script.Error
 	}
 	entry.code, entry.err = Compile(source, maxSource)
 	entry.done = true
-	c.grow(entry, len(source))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry.bytes = len(source); c.young[hash] == entry {
+		c.bytes += entry.bytes
+	}
 	return entry.code, entry.err
 }
 
 func (c *Cache) entry(hash Hash) *cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.entries[hash]; ok {
-		c.recent.MoveToFront(e)
-		return e.Value.(*cacheEntry)
+	if e := c.young[hash]; e != nil {
+		return e
 	}
-	if c.entries == nil {
-		c.entries = map[Hash]*list.Element{}
+	e := c.old[hash]
+	if e == nil {
+		e = &cacheEntry{}
 	}
-	entry := &cacheEntry{hash: hash}
-	c.entries[hash] = c.recent.PushFront(entry)
-	return entry
-}
-
-// grow records the size of an entry and makes room for it.
-func (c *Cache) grow(entry *cacheEntry, bytes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.entries[entry.hash] == nil || c.entries[entry.hash].Value != entry {
-		return // it has been dropped
+	if c.young == nil || len(c.young) >= maxPrograms || c.bytes+e.bytes > maxProgramBytes {
+		c.young, c.old, c.bytes = map[Hash]*cacheEntry{}, c.young, 0
 	}
-	entry.bytes = bytes
-	c.bytes += bytes
-	for c.recent.Len() > 1 && (c.recent.Len() > maxPrograms || c.bytes > maxProgramBytes) {
-		oldest := c.recent.Remove(c.recent.Back()).(*cacheEntry)
-		delete(c.entries, oldest.hash)
-		c.bytes -= oldest.bytes
-	}
+	c.young[hash] = e
+	c.bytes += e.bytes
+	return e
 }

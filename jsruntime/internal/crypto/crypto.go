@@ -47,11 +47,20 @@ type Native func(c *State, args []goja.Value) goja.Value
 // Natives are the functions by the names that the prelude uses.
 var Natives = map[string]Native{
 	// States of hashes and ciphers stay in Go; the code holds their numbers.
-	"hash.new":      (*State).hashNew,
-	"hash.update":   (*State).hashUpdate,
-	"hash.digest":   (*State).hashDigest,
-	"hash.copy":     (*State).hashCopy,
-	"crypto.random": (*State).random,
+	"hash.new": (*State).hashNew,
+	"hash.update": func(c *State, args []goja.Value) goja.Value {
+		c.hashState(args).Write(c.BytesOf(native.Arg(args, 1)))
+		return goja.Undefined()
+	},
+	"hash.digest": func(c *State, args []goja.Value) goja.Value {
+		return c.Buffer(c.hashState(args).Sum(nil))
+	},
+	"hash.copy": (*State).hashCopy,
+	"crypto.random": func(c *State, args []goja.Value) goja.Value {
+		b := make([]byte, c.size(native.Arg(args, 0)))
+		_, _ = rand.Read(b) // never fails, because the process ends if the system has no randomness
+		return c.Buffer(b)
+	},
 	"crypto.digest": func(c *State, args []goja.Value) goja.Value {
 		c.digest("Error", native.Arg(args, 0).String())
 		return goja.Undefined()
@@ -60,7 +69,11 @@ var Natives = map[string]Native{
 		c.digest("TypeError", native.Arg(args, 0).String())
 		return goja.Undefined()
 	},
-	"crypto.equal":     (*State).timingSafeEqual,
+	"crypto.equal": func(c *State, args []goja.Value) goja.Value {
+		a, b := c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))
+		c.Check(len(a) == len(b), "RangeError", "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length")
+		return c.VM.ToValue(subtle.ConstantTimeCompare(a, b) == 1)
+	},
 	"crypto.pbkdf2":    (*State).pbkdf2,
 	"crypto.scrypt":    (*State).scrypt,
 	"crypto.hkdf":      (*State).hkdf,
@@ -170,15 +183,6 @@ func (c *State) hashState(args []goja.Value) hash.Hash {
 	return c.hashes[int(native.Arg(args, 0).ToInteger())]
 }
 
-func (c *State) hashUpdate(args []goja.Value) goja.Value {
-	c.hashState(args).Write(c.BytesOf(native.Arg(args, 1)))
-	return goja.Undefined()
-}
-
-func (c *State) hashDigest(args []goja.Value) goja.Value {
-	return c.Buffer(c.hashState(args).Sum(nil))
-}
-
 func (c *State) hashCopy(args []goja.Value) goja.Value {
 	state, ok := c.hashState(args).(encoding.BinaryMarshaler)
 	f := c.digest("TypeError", native.Arg(args, 1).String())()
@@ -198,18 +202,6 @@ func (c *State) size(v goja.Value) int {
 	n := v.ToInteger()
 	c.Check(n >= 0 && n <= maxRandom, "RangeError", "ERR_OUT_OF_RANGE", "The length is out of range")
 	return int(n)
-}
-
-func (c *State) random(args []goja.Value) goja.Value {
-	b := make([]byte, c.size(native.Arg(args, 0)))
-	_, _ = rand.Read(b) // never fails, because the process ends if the system has no randomness
-	return c.Buffer(b)
-}
-
-func (c *State) timingSafeEqual(args []goja.Value) goja.Value {
-	a, b := c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))
-	c.Check(len(a) == len(b), "RangeError", "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length")
-	return c.VM.ToValue(subtle.ConstantTimeCompare(a, b) == 1)
 }
 
 // pbkdf2 takes password, salt, iterations, length, digest.

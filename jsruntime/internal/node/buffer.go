@@ -30,15 +30,9 @@ var bufferNatives = map[string]nativeFunc{
 	"buffer.detached": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(c.arrayBuffer(args).Detached())
 	},
-	"buffer.compare": func(c *Execution, args []goja.Value) goja.Value {
-		return c.VM.ToValue(bytes.Compare(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
-	},
-	"buffer.indexOf": func(c *Execution, args []goja.Value) goja.Value {
-		return c.VM.ToValue(bytes.Index(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
-	},
-	"buffer.lastIndexOf": func(c *Execution, args []goja.Value) goja.Value {
-		return c.VM.ToValue(bytes.LastIndex(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
-	},
+	"buffer.compare":     onBytes(bytes.Compare),
+	"buffer.indexOf":     onBytes(bytes.Index),
+	"buffer.lastIndexOf": onBytes(bytes.LastIndex),
 	// Go strings have no lone surrogates, so these become U+FFFD.
 	"text.wellFormed": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(native.Arg(args, 0).String())
@@ -46,6 +40,13 @@ var bufferNatives = map[string]nativeFunc{
 	"text.decode":     (*Execution).decodeStandard,
 	"text.encodeInto": (*Execution).encodeInto,
 	"text.label":      (*Execution).encodingLabel,
+}
+
+// onBytes makes a native from a function on two byte slices.
+func onBytes(f func(a, b []byte) int) nativeFunc {
+	return func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(f(c.BytesOf(native.Arg(args, 0)), c.BytesOf(native.Arg(args, 1))))
+	}
 }
 
 // encodeText returns the bytes of a string in one of Node's encodings.

@@ -14,18 +14,16 @@ import (
 // inflater decompresses. Go's readers pull their input, but the code pushes it.
 // So the reader runs as a coroutine that yields when it needs more.
 type inflater struct {
-	next   func() (struct{}, bool)
-	stop   func()
-	in     []byte
-	out    []byte
-	total  int
-	taken  int
-	rest   int
-	over   bool // the stream has ended, but another may follow
-	done   bool // nothing more is read
-	eof    bool // nothing more is written
-	err    error
-	closed bool
+	zlibStatus // over if the stream has ended, but another may follow
+	next       func() (struct{}, bool)
+	stop       func()
+	in         []byte
+	out        []byte
+	total      int
+	done       bool // nothing more is read
+	eof        bool // nothing more is written
+	err        error
+	closed     bool
 }
 
 var errMoreInput = errors.New("stopped")
@@ -59,10 +57,6 @@ func (f *inflater) write(b []byte, flush int) ([]byte, error) {
 	}
 	return out, nil
 }
-
-func (f *inflater) used() int   { return f.taken }
-func (f *inflater) ended() bool { return f.over }
-func (f *inflater) left() int   { return f.rest }
 
 func (f *inflater) close() {
 	if !f.closed {

@@ -18,8 +18,19 @@ import (
 // intlNatives serve the prelude's Intl: exact decimal rounding and time zones.
 var intlNatives = map[string]nativeFunc{
 	"intl.round": (*Execution).intlRound,
-	"intl.time":  (*Execution).intlTime,
-	"intl.zone":  (*Execution).intlZone,
+	// intl.time takes milliseconds and a time zone. It returns year, month, day,
+	// weekday, hour, minute, second, millisecond, the zone's abbreviation and its
+	// offset in minutes.
+	"intl.time": func(c *Execution, args []goja.Value) goja.Value {
+		t := time.UnixMilli(native.Arg(args, 0).ToInteger()).In(c.location(native.Arg(args, 1).String()))
+		zone, offset := t.Zone()
+		return c.VM.NewArray(t.Year(), int(t.Month()), t.Day(), int(t.Weekday()), t.Hour(), t.Minute(), t.Second(),
+			t.Nanosecond()/1e6, zone, offset/60)
+	},
+	// intl.zone checks the name of a time zone and returns its canonical form.
+	"intl.zone": func(c *Execution, args []goja.Value) goja.Value {
+		return c.VM.ToValue(c.location(native.Arg(args, 0).String()).String())
+	},
 }
 
 // intlRound takes a number and the minimum and maximum of fraction
@@ -79,19 +90,4 @@ func (c *Execution) location(name string) *time.Location {
 		panic(c.NewError("RangeError", "", "Invalid time zone specified: "+native.Clip(name)))
 	}
 	return loc
-}
-
-// intlTime takes milliseconds and a time zone. It returns year, month, day,
-// weekday, hour, minute, second, millisecond, the zone's abbreviation and its
-// offset in minutes.
-func (c *Execution) intlTime(args []goja.Value) goja.Value {
-	t := time.UnixMilli(native.Arg(args, 0).ToInteger()).In(c.location(native.Arg(args, 1).String()))
-	zone, offset := t.Zone()
-	return c.VM.NewArray(t.Year(), int(t.Month()), t.Day(), int(t.Weekday()), t.Hour(), t.Minute(), t.Second(),
-		t.Nanosecond()/1e6, zone, offset/60)
-}
-
-// intlZone checks the name of a time zone and returns its canonical form.
-func (c *Execution) intlZone(args []goja.Value) goja.Value {
-	return c.VM.ToValue(c.location(native.Arg(args, 0).String()).String())
 }

@@ -68,17 +68,41 @@ var coreNatives = map[string]nativeFunc{
 	"json.error": func(c *Execution, args []goja.Value) goja.Value {
 		return c.VM.ToValue(native.JSONError(c.VM, jsonText(args)))
 	},
-	"enumerable":  (*Execution).setEnumerable,
-	"brand":       (*Execution).brandSymbol,
-	"log":         (*Execution).logLine,
-	"host":        (*Execution).hostCall,
-	"tick":        (*Execution).addTick,
-	"timer":       (*Execution).addTimer,
-	"timer.clear": (*Execution).clearTimer,
-	"timer.weak":  (*Execution).weakenTimer,
-	"hrtime":      (*Execution).hrtime,
-	"classOf":     (*Execution).classOf,
-	"promise":     (*Execution).promiseState,
+	"enumerable": (*Execution).setEnumerable,
+	// brand is the symbol that identifies our error classes.
+	"brand": func(c *Execution, _ []goja.Value) goja.Value {
+		if c.brand == nil {
+			c.brand = goja.NewSymbol("vault.error")
+		}
+		return c.brand
+	},
+	"log":  (*Execution).logLine,
+	"host": (*Execution).hostCall,
+	"tick": func(c *Execution, args []goja.Value) goja.Value {
+		f, ok := goja.AssertFunction(native.Arg(args, 0))
+		c.Check(ok, "TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function")
+		c.loop.ticks = append(c.loop.ticks, f)
+		return goja.Undefined()
+	},
+	"timer": (*Execution).addTimer,
+	"timer.clear": func(c *Execution, args []goja.Value) goja.Value {
+		if t, ok := c.loop.byID[int(native.Arg(args, 0).ToInteger())]; ok {
+			c.loop.forget(t)
+		}
+		return goja.Undefined()
+	},
+	"timer.weak": func(c *Execution, args []goja.Value) goja.Value {
+		if t, ok := c.loop.byID[int(native.Arg(args, 0).ToInteger())]; ok {
+			t.weak = native.Arg(args, 1).ToBoolean()
+		}
+		return goja.Undefined()
+	},
+	// hrtime is the number of nanoseconds since the run began.
+	"hrtime": func(c *Execution, _ []goja.Value) goja.Value {
+		return c.VM.ToValue(time.Since(c.started).Nanoseconds())
+	},
+	"classOf": (*Execution).classOf,
+	"promise": (*Execution).promiseState,
 }
 
 // hostError returns the error with which a host call rejects.
@@ -99,14 +123,6 @@ func (c *Execution) hostError(e *script.HostError) goja.Value {
 		c.Set(o, "errors", fields)
 	}
 	return o
-}
-
-// brandSymbol returns the symbol that identifies our error classes.
-func (c *Execution) brandSymbol([]goja.Value) goja.Value {
-	if c.brand == nil {
-		c.brand = goja.NewSymbol("vault.error")
-	}
-	return c.brand
 }
 
 // logLine takes a line of console output, up to the limit of the run.
@@ -148,13 +164,6 @@ func (c *Execution) hostCall(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-func (c *Execution) addTick(args []goja.Value) goja.Value {
-	f, ok := goja.AssertFunction(native.Arg(args, 0))
-	c.Check(ok, "TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function")
-	c.loop.ticks = append(c.loop.ticks, f)
-	return goja.Undefined()
-}
-
 // addTimer takes callback, delay in milliseconds, and whether to repeat. A
 // negative delay makes an immediate.
 func (c *Execution) addTimer(args []goja.Value) goja.Value {
@@ -170,25 +179,6 @@ func (c *Execution) addTimer(args []goja.Value) goja.Value {
 		panic(c.NewError("RangeError", "ERR_OUT_OF_RANGE", fmt.Sprintf("more than %d timers", maxTimers)))
 	}
 	return c.VM.ToValue(t.id)
-}
-
-func (c *Execution) clearTimer(args []goja.Value) goja.Value {
-	if t, ok := c.loop.byID[int(native.Arg(args, 0).ToInteger())]; ok {
-		c.loop.forget(t)
-	}
-	return goja.Undefined()
-}
-
-func (c *Execution) weakenTimer(args []goja.Value) goja.Value {
-	if t, ok := c.loop.byID[int(native.Arg(args, 0).ToInteger())]; ok {
-		t.weak = native.Arg(args, 1).ToBoolean()
-	}
-	return goja.Undefined()
-}
-
-// hrtime returns the nanoseconds since the run began.
-func (c *Execution) hrtime([]goja.Value) goja.Value {
-	return c.VM.ToValue(time.Since(c.started).Nanoseconds())
 }
 
 var (

@@ -34,13 +34,18 @@ var zlibNatives = map[string]nativeFunc{
 // zlibState is a stream in use. It takes bytes and returns output.
 type zlibState interface {
 	write(b []byte, flush int) (out []byte, err error)
-	// used returns how many bytes were taken, and ended whether no more will
-	// be.
-	used() int
-	ended() bool
-	left() int // bytes of the last write, after the end
+	status() *zlibStatus
 	close()
 }
+
+// zlibStatus is how far a stream has come.
+type zlibStatus struct {
+	taken int  // bytes in total
+	over  bool // no more will be taken
+	rest  int  // bytes of the last write, after the end
+}
+
+func (s *zlibStatus) status() *zlibStatus { return s }
 
 // zlibNew takes the mode, the level and the dictionary.
 func (c *Execution) zlibNew(args []goja.Value) goja.Value {
@@ -74,7 +79,8 @@ func (c *Execution) zlibWrite(args []goja.Value) goja.Value {
 	if err != nil {
 		panic(c.zlibError(err))
 	}
-	return c.VM.NewArray(c.Buffer(out), s.ended(), s.used(), s.left())
+	status := s.status()
+	return c.VM.NewArray(c.Buffer(out), status.over, status.taken, status.rest)
 }
 
 func (c *Execution) zlibClose(args []goja.Value) goja.Value {
@@ -139,10 +145,9 @@ func (c *Execution) zlibError(err error) *goja.Object {
 
 // deflater compresses.
 type deflater struct {
-	out   bytes.Buffer
-	w     io.WriteCloser
-	taken int
-	over  bool
+	zlibStatus
+	out bytes.Buffer
+	w   io.WriteCloser
 }
 
 func newDeflater(mode string, level int, dictionary []byte) *deflater {
@@ -181,7 +186,4 @@ func (d *deflater) write(b []byte, flush int) ([]byte, error) {
 	return out, err
 }
 
-func (d *deflater) used() int   { return d.taken }
-func (d *deflater) ended() bool { return d.over }
-func (d *deflater) left() int   { return 0 }
-func (d *deflater) close()      {}
+func (d *deflater) close() {}

@@ -44,11 +44,7 @@ func (p *parser) span(from, to []runeRange, c, d rune) []runeRange {
 // closed returns a class that includes the characters that differ only in case,
 // if the flags ignore case.
 func (p *parser) closed(ranges []runeRange, negated bool) node {
-	if t := p.flags.folds(); t != nil {
-		ranges = t.close(ranges)
-	} else {
-		ranges = normal(slices.Clone(ranges))
-	}
+	ranges = p.flags.folds().close(ranges)
 	if negated {
 		ranges = complement(ranges)
 	}
@@ -110,8 +106,8 @@ func (p *parser) property(where string) runeSet {
 		p.fail("Invalid property name" + where)
 	}
 	p.pos += end + 1
-	if t := p.flags.folds(); t != nil && p.flags.sets {
-		ranges = t.close(ranges)
+	if p.flags.sets {
+		ranges = p.flags.folds().close(ranges)
 	}
 	if negated {
 		ranges = complement(ranges)

@@ -59,10 +59,7 @@ func (p *parser) setClass(depth int) runeSet {
 	if len(out.strings) > 0 {
 		p.fail("Negated character class may contain strings")
 	}
-	if t := p.flags.folds(); t != nil {
-		out.ranges = t.close(out.ranges)
-	}
-	return runeSet{ranges: complement(out.ranges)}
+	return runeSet{ranges: complement(p.flags.folds().close(out.ranges))}
 }
 
 // setUnion reads adjacent operands. If an operator follows, there may be only
@@ -109,10 +106,8 @@ func (p *parser) setOperation(operator string, out runeSet, depth int) runeSet {
 			p.fail("Invalid character in character class")
 		}
 		operand, _ := p.setOperand(depth)
-		a, b := out.ranges, normal(slices.Clone(operand.ranges))
-		if t := p.flags.folds(); t != nil {
-			a, b = t.close(a), t.close(b)
-		}
+		t := p.flags.folds()
+		a, b := t.close(out.ranges), t.close(operand.ranges)
 		subtract := operator == "--"
 		if subtract {
 			b = complement(b)

@@ -2,6 +2,7 @@ package regex
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -69,9 +70,13 @@ func (t *foldTable) of(c rune) rune {
 	return c
 }
 
-// close adds all characters that are equal to a character in the ranges.
+// close adds all characters that are equal to a character in the ranges, and
+// returns normal ranges. A nil table adds none.
 func (t *foldTable) close(ranges []runeRange) []runeRange {
-	out := append([]runeRange(nil), ranges...)
+	out := slices.Clone(ranges)
+	if t == nil {
+		return normal(out)
+	}
 	done := map[rune]bool{}
 	for _, r := range intersect(normal(append([]runeRange(nil), ranges...)), foldable) {
 		for c := r.lo; c <= r.hi; c++ {

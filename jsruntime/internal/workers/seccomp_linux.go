@@ -5,6 +5,7 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,9 @@ var allowedCalls = []uint32{
 	unix.SYS_GETRANDOM, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 	unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
 }
+
+// auditArch is the number of the architecture whose calls are allowed.
+var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 
 // threadFlags are the flags with which Go and the C libraries start a thread.
 const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
