@@ -15,10 +15,8 @@ import (
 // which rejects files outside of it, even behind symbolic links. Paths are
 // relative and use slashes.
 type folder struct {
-	root *os.Root
-
-	mu        sync.Mutex
-	manifests map[string]*manifest // by folder; nil for a folder without one
+	root      *os.Root
+	manifests sync.Map // of *manifest by folder; nil for a folder without one
 }
 
 // ErrNotFound means that there is no such package or unit.
@@ -34,22 +32,14 @@ var (
 
 // manifest returns the package.json of a folder, or nil.
 func (f *folder) manifest(dir string) *manifest {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if m, ok := f.manifests[dir]; ok {
-		return m
+	if m, ok := f.manifests.Load(dir); ok {
+		return m.(*manifest)
 	}
-	var m *manifest
-	if raw, err := f.root.ReadFile(path.Join(dir, "package.json")); err == nil {
-		m = &manifest{}
-		if json.Unmarshal(raw, m) != nil {
-			m = nil
-		}
+	m := &manifest{}
+	if raw, err := f.root.ReadFile(path.Join(dir, "package.json")); err != nil || json.Unmarshal(raw, m) != nil {
+		m = nil
 	}
-	if f.manifests == nil {
-		f.manifests = map[string]*manifest{}
-	}
-	f.manifests[dir] = m
+	f.manifests.Store(dir, m)
 	return m
 }
 

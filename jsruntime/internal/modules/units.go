@@ -14,8 +14,8 @@ import (
 // because they belong to the operator and are the same for every run. The zero
 // value is ready to use.
 type Units struct {
+	units sync.Map // of *Unit by name
 	mu    sync.Mutex
-	units map[string]*Unit
 	found map[string]string // units by the place and name of the request
 }
 
@@ -45,17 +45,11 @@ func (c *Units) Add(name, text string, names []byte) {
 }
 
 func (c *Units) entry(name string) *Unit {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	u := c.units[name]
-	if u == nil {
-		if c.units == nil {
-			c.units = map[string]*Unit{}
-		}
-		u = &Unit{}
-		c.units[name] = u
+	u, ok := c.units.Load(name)
+	if !ok {
+		u, _ = c.units.LoadOrStore(name, &Unit{})
 	}
-	return u
+	return u.(*Unit)
 }
 
 // Get returns a unit, compiled at most once. If the unit does not exist, fetch

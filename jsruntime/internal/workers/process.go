@@ -28,17 +28,16 @@ const (
 
 // worker is a worker process, as seen by the embedding process.
 type worker struct {
-	cmd     *exec.Cmd
-	link    *link
-	stderr  *head
-	dead    chan struct{} // closed when the process has ended
-	killed  atomic.Bool   // it has ended or soon will
-	tenant  string        // tenant whose code it has run, if runs is above 0
-	runs    int
-	since   time.Time             // idle since
-	sent    map[compile.Hash]bool // sources that were sent to it
-	unitsMu sync.Mutex
-	units   map[string]bool // units that were sent to it
+	cmd    *exec.Cmd
+	link   *link
+	stderr *head
+	dead   chan struct{} // closed when the process has ended
+	killed atomic.Bool   // it has ended or soon will
+	tenant string        // tenant whose code it has run, if runs is above 0
+	runs   int
+	since  time.Time             // idle since
+	sent   map[compile.Hash]bool // sources that were sent to it
+	units  sync.Map              // units that were sent to it
 	// unfiltered is the reason why the kernel does not filter its system calls;
 	// empty if it does.
 	unfiltered string
@@ -184,13 +183,7 @@ func (w *worker) preload(units []string) {
 // hasUnit reports whether a unit was already sent to the worker, and records
 // that it was.
 func (w *worker) hasUnit(name string) bool {
-	w.unitsMu.Lock()
-	defer w.unitsMu.Unlock()
-	if w.units == nil {
-		w.units = map[string]bool{}
-	}
-	had := w.units[name]
-	w.units[name] = true
+	_, had := w.units.LoadOrStore(name, true)
 	return had
 }
 

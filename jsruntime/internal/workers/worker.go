@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
@@ -27,8 +28,9 @@ type server struct {
 	current *node.Execution
 	runs    uint32 // jobs received
 	halted  bool   // the parent requested a stop before the call existed
-	asked   uint32 // questions sent
-	asking  map[uint32]chan frame
+
+	asked  atomic.Uint32 // questions sent
+	asking sync.Map      // from the number of a question to the channel for its reply
 }
 
 // serveLink serves a parent until it closes the link. It first reports whether
@@ -198,14 +200,8 @@ func (s *server) Call(id int, op string, args json.RawMessage) {
 // Ask sends a question to the parent and waits for the reply.
 func (s *server) Ask(done <-chan struct{}, question string, args ...string) ([]string, error) {
 	answer := make(chan frame, 1)
-	s.mu.Lock()
-	s.asked++
-	id := s.asked
-	if s.asking == nil {
-		s.asking = map[uint32]chan frame{}
-	}
-	s.asking[id] = answer
-	s.mu.Unlock()
+	id := s.asked.Add(1)
+	s.asking.Store(id, answer)
 	parts := [][]byte{[]byte(question)}
 	for _, text := range args {
 		parts = append(parts, []byte(text))
@@ -236,12 +232,8 @@ func (f frame) answer() ([]string, error) {
 // told passes on the reply to a question. It drops a reply that is no longer
 // expected.
 func (s *server) told(f frame) {
-	s.mu.Lock()
-	answer := s.asking[f.id]
-	delete(s.asking, f.id)
-	s.mu.Unlock()
-	if answer != nil {
-		answer <- f
+	if answer, ok := s.asking.LoadAndDelete(f.id); ok {
+		answer.(chan frame) <- f
 	}
 }
 
