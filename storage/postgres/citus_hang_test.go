@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -91,9 +92,7 @@ func tenantsOf(t *testing.T, db *sql.DB, schema string, s *postgres.Store, n int
 			continue
 		}
 		c := sample(id, 1)
-		if err := s.Write(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), c))
 		*list = append(*list, tenantOf{id, c.InsertTokens[0].ID})
 	}
 	return first, other

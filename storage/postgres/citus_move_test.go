@@ -7,6 +7,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
 
@@ -140,22 +141,15 @@ func lastWorker(t *testing.T, db *sql.DB) (host string, port int) {
 // and how many each of them has.
 func placements(t *testing.T, db *sql.DB, schema string) map[int]int {
 	t.Helper()
-	rows, err := db.Query(`SELECT p.groupid, count(*) FROM pg_dist_placement p JOIN pg_dist_shard s USING (shardid)
-		WHERE s.logicalrelid = $1::regclass GROUP BY 1`, schema+".vault_tokens")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Query(`SELECT p.groupid, count(*) FROM pg_dist_placement p JOIN pg_dist_shard s USING (shardid)
+		WHERE s.logicalrelid = $1::regclass GROUP BY 1`, schema+".vault_tokens"))(t)
 	defer rows.Close()
 	n := map[int]int{}
 	for rows.Next() {
 		var group, shards int
-		if err := rows.Scan(&group, &shards); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&group, &shards))
 		n[group] = shards
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return n
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -27,10 +28,7 @@ const shards = "citus.shard_count"
 func onCitus(tb testing.TB) (address string, o *postgres.Options) {
 	tb.Helper()
 	own := pgtest.Citus(tb)
-	u, err := url.Parse(own)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	u := must.Get(url.Parse(own))(tb)
 	return with(tb, own, "search_path", "public"), &postgres.Options{Schema: u.Query().Get("search_path")}
 }
 
@@ -107,9 +105,7 @@ func BenchmarkDistributed(b *testing.B) {
 	if pgtest.HasCitus() {
 		servers["Citus"] = func(tb testing.TB) *postgres.Store {
 			address, o := onCitus(tb)
-			if err := postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o); err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o))
 			return openAt(tb, address, o)
 		}
 	}
@@ -118,9 +114,7 @@ func BenchmarkDistributed(b *testing.B) {
 		var tenants []tenantOf
 		for range 6 {
 			c := sample(newID(), 1)
-			if err := s.Write(b.Context(), c); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, s.Write(b.Context(), c))
 			tenants = append(tenants, tenantOf{c.Tenant, c.InsertTokens[0].ID})
 		}
 		for _, some := range [][]tenantOf{tenants, tenants[:1]} {
@@ -195,9 +189,7 @@ var citusTests = map[string]func(*testing.T){
 		address = with(t, address, shards, "32")
 		s := openAt(t, address, o)
 		own := database(t, address)
-		if _, err := own.Exec("CREATE TABLE " + o.Schema + ".orders (id int PRIMARY KEY)"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(own.Exec("CREATE TABLE " + o.Schema + ".orders (id int PRIMARY KEY)"))(t)
 		load(t, s, time.Second, nil) // so that there is something to move
 		load(t, s, 6*time.Second, func() {
 			for range 2 { // the second call changes nothing
@@ -212,17 +204,11 @@ var citusTests = map[string]func(*testing.T){
 		address, o := onCitus(t)
 		db := database(t, address)
 		all := postgres.Migrations(o.Schema)
-		if _, err := db.Exec(all[0].SQL); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec("SELECT create_distributed_table('" + o.Schema + ".vault_tokens', 'tenant_id', colocate_with => 'none')"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(all[0].SQL))(t)
+		must.Get(db.Exec("SELECT create_distributed_table('" + o.Schema + ".vault_tokens', 'tenant_id', colocate_with => 'none')"))(t)
 		for _, table := range []string{"token_hashes", "container_sets", "token_counts", "logs", "records", "claims", "jobs"} {
-			if _, err := db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)",
-				o.Schema+".vault_"+table, o.Schema+".vault_tokens"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)",
+				o.Schema+".vault_"+table, o.Schema+".vault_tokens"))(t)
 		}
 		load(t, openAt(t, address, o), 500*time.Millisecond, nil)
 		wantDistributed(t, db, o.Schema)
@@ -270,27 +256,18 @@ var citusTests = map[string]func(*testing.T){
 	"a transaction that fails in COMMIT leaves no token": func(t *testing.T) {
 		address, o := distributed(t)
 		s, db := openAt(t, address, o), database(t, address)
-		if _, err := db.Exec("CREATE TABLE " + o.Schema + ".orders (tenant_id bytea, token text)"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec("CREATE TABLE " + o.Schema + ".orders (tenant_id bytea, token text)"))(t)
 		var changes []*storage.Change
 		var txs []*sql.Tx
 		for range 2 {
-			tx, err := application(t, "postgres", address).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(application(t, "postgres", address).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable}))(t)
 			c := sample(newID(), 1)
 			var n int
-			err = tx.QueryRow("SELECT count(*) FROM " + o.Schema + ".orders").Scan(&n)
-			if err := errors.Join(err, orderIn(t.Context(), tx, s, o.Schema+".orders", c)); err != nil {
-				t.Fatal(err)
-			}
+			err := tx.QueryRow("SELECT count(*) FROM " + o.Schema + ".orders").Scan(&n)
+			must.Do(t, errors.Join(err, orderIn(t.Context(), tx, s, o.Schema+".orders", c)))
 			txs, changes = append(txs, tx), append(changes, c)
 		}
-		if err := txs[0].Commit(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, txs[0].Commit())
 		if err := txs[1].Commit(); err == nil {
 			t.Fatal("the second transaction was committed")
 		}
@@ -314,13 +291,9 @@ func allOrNothing(distribute bool) func(*testing.T) {
 		address, o := distributed(t)
 		s, db := openAt(t, address, o), database(t, address)
 		orders := o.Schema + ".orders"
-		if _, err := db.Exec("CREATE TABLE " + orders + " (tenant_id bytea, token text, PRIMARY KEY (tenant_id, token))"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec("CREATE TABLE " + orders + " (tenant_id bytea, token text, PRIMARY KEY (tenant_id, token))"))(t)
 		if distribute {
-			if _, err := db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)", orders, o.Schema+".vault_tokens"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)", orders, o.Schema+".vault_tokens"))(t)
 		}
 		app := application(t, "postgres", with(t, address, "application_name", o.Schema))
 		var kept sync.Map // token of each order that was committed
@@ -348,9 +321,7 @@ func allOrNothing(distribute bool) func(*testing.T) {
 		}
 		ended.Store(1)
 		busy.Wait()
-		if _, err := db.Exec("SELECT recover_prepared_transactions()"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec("SELECT recover_prepared_transactions()"))(t)
 		const missing = " WHERE NOT EXISTS (SELECT FROM %s b WHERE b.tenant_id = a.tenant_id AND b.%s = a.%s)"
 		without := number(t, db, "SELECT count(*) FROM (SELECT tenant_id, token FROM "+orders+" OFFSET 0) a"+
 			fmt.Sprintf(missing, "(SELECT tenant_id, id FROM "+o.Schema+".vault_tokens OFFSET 0)", "id", "token"))
@@ -389,22 +360,15 @@ func adopted(t *testing.T) (servers []*pgtest.Cluster) {
 
 func tokensOf(t *testing.T, db *sql.DB, table string) map[string]bool {
 	t.Helper()
-	rows, err := db.Query("SELECT token FROM " + table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Query("SELECT token FROM " + table))(t)
 	defer rows.Close()
 	found := map[string]bool{}
 	for rows.Next() {
 		var token string
-		if err := rows.Scan(&token); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&token))
 		found[token] = true
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return found
 }
 
@@ -492,9 +456,7 @@ func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 		found, err := s.Tokens(t.Context(), own.id, own.created)
 		_, tokens, listed := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: own.id, Limit: 1, Count: true})
 		_, entries, logged := s.ListLogs(t.Context(), storage.LogFilter{Tenant: own.id, Limit: 1})
-		if err := errors.Join(err, listed, logged); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, listed, logged))
 		n := len(own.created)
 		all += n
 		if n == 0 || len(found) != n || tokens != n || entries != n+own.reads {
@@ -508,20 +470,15 @@ func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
 // should be, and that no other table is.
 func wantDistributed(t *testing.T, db *sql.DB, schema string) {
 	t.Helper()
-	rows, err := db.Query(`SELECT c.relname, COALESCE(p.partmethod::text, ''), COALESCE(p.colocationid, 0)
+	rows := must.Get(db.Query(`SELECT c.relname, COALESCE(p.partmethod::text, ''), COALESCE(p.colocationid, 0)
 		FROM pg_class c LEFT JOIN pg_dist_partition p ON p.logicalrelid = c.oid
-		WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r'`, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+		WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r'`, schema))(t)
 	defer rows.Close()
 	groups := map[int]bool{}
 	for rows.Next() {
 		var table, method string
 		var group int
-		if err := rows.Scan(&table, &method, &group); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&table, &method, &group))
 		want := "h"
 		switch {
 		case table == "vault_lookups":

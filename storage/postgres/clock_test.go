@@ -3,6 +3,8 @@ package postgres
 import (
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestClockAhead(t *testing.T) {
@@ -21,10 +23,7 @@ func TestClockAhead(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}
-	s, err := Open(t.Context(), Vaults.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), Vaults.URL(t)))(t)
 	defer s.Close()
 	// The test server may run on another machine, whose clock is less than a
 	// day off.

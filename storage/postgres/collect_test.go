@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // collector is a proxy between a program and a server. It records the
@@ -40,18 +42,12 @@ const maxSent = 3
 // test.
 func collect(tb testing.TB, address string) *collector {
 	tb.Helper()
-	server, err := url.Parse(address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	server := must.Get(url.Parse(address))(tb)
 	network, at := "tcp", server.Host
 	if dir := server.Query().Get("host"); dir != "" {
 		network, at = "unix", dir+"/.s.PGSQL.5432"
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	query := server.Query()
 	query.Del("host")
 	query.Set("sslmode", "disable")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
@@ -14,9 +15,7 @@ import (
 
 // Vaults provides schemas with the tables of a vault.
 var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
-	if _, err := OpenOptions(tb.Context(), address, &Options{Migrate: storage.MigrateOnly}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(OpenOptions(tb.Context(), address, &Options{Migrate: storage.MigrateOnly}))(tb)
 }}
 
 // OpenRouted opens a database with the statements for distributed tables. There

@@ -16,6 +16,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -24,10 +25,7 @@ import (
 // with adds a parameter to a URL.
 func with(t testing.TB, address, name, value string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	query := u.Query()
 	query.Set(name, value)
 	u.RawQuery = query.Encode()
@@ -37,10 +35,7 @@ func with(t testing.TB, address, name, value string) string {
 // openAt opens a store and closes it at the end of the test.
 func openAt(t testing.TB, address string, options *postgres.Options) *postgres.Store {
 	t.Helper()
-	s, err := postgres.OpenOptions(t.Context(), address, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(postgres.OpenOptions(t.Context(), address, options))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -52,19 +47,14 @@ func openAt(t testing.TB, address string, options *postgres.Options) *postgres.S
 // database connects to the server directly, to inspect and disturb it.
 func database(t testing.TB, address string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("postgres", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", address))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
 
 func number(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
 	t.Helper()
-	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.QueryRow(query, args...).Scan(&n))
 	return n
 }
 
@@ -152,15 +142,9 @@ const (
 // newProxy returns a proxy and the URL of the server through it.
 func newProxy(t *testing.T, address string) (*proxy, string) {
 	t.Helper()
-	config, err := pq.NewConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(pq.NewConfig(address))(t)
 	dir := t.TempDir()
-	l, err := net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432")))(t)
 	p := &proxy{listener: l, server: config}
 	p.wait.Go(p.serve)
 	t.Cleanup(func() { l.Close(); p.wait.Wait() })
@@ -234,9 +218,7 @@ func TestChangeIsAppliedOnceDespiteLostConnection(t *testing.T) {
 			db := database(t, address)
 			tenant := newID()
 			warm := sample(tenant, 1)
-			if err := s.Write(t.Context(), warm); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Write(t.Context(), warm))
 			for what, c := range ambiguousChanges(tenant, warm.InsertTokens[0]) {
 				if what == "update" || what == "delete" {
 					continue // tested below, in order
@@ -336,10 +318,7 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	name := fmt.Sprintf("vault-%x", newID())
-	s, err := postgres.Open(t.Context(), with(t, address, "application_name", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(postgres.Open(t.Context(), with(t, address, "application_name", name)))(t)
 	var work sync.WaitGroup
 	tenant := newID()
 	for range 8 {
@@ -351,9 +330,7 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 	if got := number(t, db, sessions, name); got == 0 {
 		t.Fatal("the test does not see the store's connections")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	// A server ends a session some time after its client has gone.
 	for got := 1; got > 0; {
 		if got = number(t, db, sessions, name); t.Context().Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -18,9 +19,7 @@ func TestContextEndsReadFromSilentServer(t *testing.T) {
 	p, through := newProxy(t, postgres.Vaults.URL(t))
 	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Hour}), newID()
 	token := sample(tenant, 1)
-	if err := s.Write(t.Context(), token); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), token))
 	reads := map[string]func(context.Context) error{
 		"Tokens": func(ctx context.Context) error {
 			_, err := s.Tokens(ctx, tenant, []string{token.InsertTokens[0].ID})
@@ -63,9 +62,7 @@ func TestChangeIsWrittenOnceDespiteSilentServer(t *testing.T) {
 	address := postgres.Vaults.URL(t)
 	p, through := newProxy(t, address)
 	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Hour, RetryFor: time.Hour}), newID()
-	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), sample(tenant, 1)))
 	p.silent.Lock()
 	postgres.SetHangTimeout(s, 100*time.Millisecond)
 	speak := sync.OnceFunc(func() {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
@@ -14,16 +15,11 @@ import (
 // read, it would not have been read, so there must be no log entry yet.
 func TestLargeTokenIsLoggedWhenItsBodyIsRead(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), Vaults.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), Vaults.URL(t)))(t)
 	defer s.Close()
 	tenant, now := storage.ID{1}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	large := storage.Token{Ord: storage.ID{2}, ID: "large", Type: "token", Body: bytes.Repeat([]byte("b"), statements.MaxSharedBody+1), CreatedAt: now, Rev: 1}
-	if err := s.Write(t.Context(), &storage.Change{Tenant: tenant, Now: now, InsertTokens: []storage.Token{large}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), &storage.Change{Tenant: tenant, Now: now, InsertTokens: []storage.Token{large}}))
 	asked := storage.Reading{Tenant: tenant, ID: large.ID, Entry: storage.Log{ID: storage.ID{3}, CreatedAt: now}}
 	entries := func() int {
 		_, total, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1})

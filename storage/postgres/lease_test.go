@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -25,9 +26,7 @@ func TestLeaseRespectsLimit(t *testing.T) {
 				for range size.jobs {
 					c.InsertJobs = append(c.InsertJobs, storage.Job{ID: newID(), Kind: "react", RunAt: now})
 				}
-				if err := s.Write(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Write(t.Context(), c))
 			}
 			lease := storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: now.Add(time.Minute), Limit: 2}
 			if jobs, err := s.LeaseJobs(t.Context(), lease); err != nil || len(jobs) != lease.Limit {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -18,26 +19,19 @@ import (
 // countsOf returns numbers of log entries by tenant, type and day.
 func countsOf(t *testing.T, db *sql.DB, query string) map[string]int {
 	t.Helper()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Query(query))(t)
 	defer rows.Close()
 	counts := map[string]int{}
 	for rows.Next() {
 		var tenant []byte
 		var kind string
 		var day, n int
-		if err := rows.Scan(&tenant, &kind, &day, &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&tenant, &kind, &day, &n))
 		if n != 0 {
 			counts[fmt.Sprintf("%x %s %d", tenant, kind, day)] = n
 		}
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return counts
 }
 
@@ -61,9 +55,7 @@ func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
 	t.Helper()
 	const mark = "SELECT COALESCE(sum(xid), 0) FROM vault_log_marks WHERE tenant_id = $1"
 	before := number(t, db, mark, tenant[:])
-	if err := s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)))
 	// Transactions of other tests may be open, so try again with a list.
 	for number(t, db, mark, tenant[:]) == before {
 		if _, _, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1}); err != nil {
@@ -123,9 +115,7 @@ func TestLogCountsMatchEntries(t *testing.T) {
 		}
 	}
 	for _, c := range []*storage.Change{one, sample(tenants[1], 5), enter(tenants[0], false, 0, -1, -2), enter(tenants[1], true, -3)} {
-		if err := s.Write(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), c))
 	}
 	check("one by one")
 	// An open transaction of another test holds the mark back for a while.
@@ -146,9 +136,7 @@ func TestLogCountsMatchEntries(t *testing.T) {
 	}
 	check("after the mark")
 	for _, before := range []time.Time{time.Now().AddDate(0, 0, -2), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
-		if _, err := s.DeleteLogs(t.Context(), tenants[0], before, 20); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.DeleteLogs(t.Context(), tenants[0], before, 20))(t)
 		check("some deleted, on both sides of the mark")
 	}
 	moveMark(t, s, db, tenants[0])
@@ -190,25 +178,13 @@ func TestOpenTransactionIsCountedAfterCommit(t *testing.T) {
 	tenant := newID()
 	for _, commit := range []bool{false, true} {
 		moveMark(t, s, db, tenant)
-		tx, err := db.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := s.InTx(t.Context(), tx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(db.Begin())(t)
+		in := must.Get(s.InTx(t.Context(), tx))(t)
 		for range 3 {
-			if err := in.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, in.Write(t.Context(), enter(tenant, false, 0, -1)))
 		}
-		if err := s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)); err != nil {
-			t.Fatal(err)
-		}
-		if err := postgres.CountLogs(t.Context(), s, tenant); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)))
+		must.Do(t, postgres.CountLogs(t.Context(), s, tenant))
 		if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 10); err != nil {
 			t.Error(err)
 		}
@@ -217,9 +193,7 @@ func TestOpenTransactionIsCountedAfterCommit(t *testing.T) {
 		if commit {
 			end = tx.Commit
 		}
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, end())
 		sameCounts(t, db, "after the end")
 		moveMark(t, s, db, tenant)
 		sameCounts(t, db, "with a later mark")
@@ -232,9 +206,7 @@ func TestDaysWithoutEntriesHaveNoCounts(t *testing.T) {
 	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
-	if err := s.Write(t.Context(), enter(tenant, false, -5, -4, -3, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), enter(tenant, false, -5, -4, -3, 0)))
 	const days = "SELECT count(DISTINCT day) FROM vault_log_counts"
 	for number(t, db, days) < 4 {
 		moveMark(t, s, db, tenant)
@@ -256,30 +228,17 @@ func TestRestoredDatabaseIsRecounted(t *testing.T) {
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
 	moveMark(t, s, db, tenant)
-	if _, err := db.Exec(`UPDATE vault_logs SET xid = xid + (1::bigint << 50); UPDATE vault_log_marks SET xid = xid + (1::bigint << 50)`); err != nil {
-		t.Fatal(err)
-	}
-	locked, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := locked.ExecContext(t.Context(), "LOCK TABLE vault_logs"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Exec(`UPDATE vault_logs SET xid = xid + (1::bigint << 50); UPDATE vault_log_marks SET xid = xid + (1::bigint << 50)`))(t)
+	locked := must.Get(db.BeginTx(t.Context(), nil))(t)
+	must.Get(locked.ExecContext(t.Context(), "LOCK TABLE vault_logs"))(t)
 	s = openAt(t, address, nil) // before it reads the log
-	if err := locked.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, locked.Rollback())
 	sameCounts(t, db, "after the restore")
-	if err := postgres.CountLogs(t.Context(), s, tenant); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, postgres.CountLogs(t.Context(), s, tenant))
 	if mark := number(t, db, "SELECT min(xid) FROM vault_log_marks"); mark < 0 {
 		t.Error("the log was not counted again")
 	}
-	if err := s.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), enter(tenant, false, 0, -1)))
 	sameCounts(t, db, "after more entries")
 	moveMark(t, s, db, tenant)
 	sameCounts(t, db, "with a new mark")
@@ -290,16 +249,12 @@ func TestMigrationCountsExistingLogs(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	db := database(t, address)
-	if _, err := db.Exec(postgres.Migrations("")[0].SQL); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Exec(postgres.Migrations("")[0].SQL))(t)
 	tenant := newID()
 	for _, at := range []int64{-1, 0, 86400e6 - 1, 86400e6, time.Now().UnixMicro()} {
 		id := uuid.New()
-		if _, err := db.Exec(`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
-			VALUES ($1, $2, $3, 'user', 'card', 'x', 'read', '')`, tenant[:], id[:], at); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
+			VALUES ($1, $2, $3, 'user', 'card', 'x', 'read', '')`, tenant[:], id[:], at))(t)
 	}
 	s := openAt(t, address, nil)
 	sameCounts(t, db, "after the migrations")

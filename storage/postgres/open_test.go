@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -37,9 +38,7 @@ func TestNewerMajorSchemaIsRejected(t *testing.T) {
 	} {
 		address := postgres.Vaults.URL(t)
 		openAt(t, address, nil)
-		if _, err := database(t, address).Exec(`INSERT INTO vault_migrations SELECT $1, vault_id FROM vault_migrations LIMIT 1`, test.version); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(database(t, address).Exec(`INSERT INTO vault_migrations SELECT $1, vault_id FROM vault_migrations LIMIT 1`, test.version))(t)
 		again, err := postgres.Open(t.Context(), address)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: got %v", test.name, err)
@@ -61,13 +60,11 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 			address := postgres.Vaults.URL(t)
 			s := openAt(t, address, &postgres.Options{MaxConns: connections})
 			db := database(t, address)
-			if _, err := db.Exec(`CREATE TABLE seen (setting text);
+			must.Get(db.Exec(`CREATE TABLE seen (setting text);
 				CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
 				CREATE CONSTRAINT TRIGGER see AFTER INSERT ON vault_logs DEFERRABLE INITIALLY DEFERRED
-				FOR EACH ROW EXECUTE FUNCTION see()`); err != nil {
-				t.Fatal(err)
-			}
+				FOR EACH ROW EXECUTE FUNCTION see()`))(t)
 			tenant := newID()
 			for _, test := range []struct {
 				relaxed, token bool
@@ -78,13 +75,9 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 				if !test.token {
 					c.InsertTokens = nil
 				}
-				if err := s.Write(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Write(t.Context(), c))
 				var got string
-				if err := db.QueryRow("DELETE FROM seen RETURNING setting").Scan(&got); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, db.QueryRow("DELETE FROM seen RETURNING setting").Scan(&got))
 				if got != test.want {
 					t.Errorf("relaxed %v, token %v: synchronous_commit was %s at the commit, want %s", test.relaxed, test.token, got, test.want)
 				}
@@ -130,10 +123,7 @@ func TestOpenErrors(t *testing.T) {
 // TLS as PostgreSQL without TLS does.
 func withoutTLS(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -155,10 +145,7 @@ func withoutTLS(t *testing.T) string {
 func TestConnectionErrorsNameARemedy(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
-	elsewhere, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	elsewhere := must.Get(url.Parse(address))(t)
 	elsewhere.Path = "/missing"
 	for name, test := range map[string]struct{ address, says string }{
 		"no such role":     {with(t, address, "user", "nobody_here"), "rejects this role"},
@@ -189,9 +176,7 @@ func TestFailoverFindsThePrimary(t *testing.T) {
 	tenant := newID()
 	for range 3 {
 		p.cut.Store(loseAnswer)
-		if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), sample(tenant, 1)))
 	}
 }
 
@@ -225,9 +210,7 @@ func TestErrorsDoNotQuoteRows(t *testing.T) {
 		t.Errorf("%q quotes the row", err)
 	}
 	twice := sample(newID(), 1)
-	if err := s.Write(t.Context(), twice); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), twice))
 	again := sample(twice.Tenant, 1)
 	again.Logs[0] = twice.Logs[0]
 	err = s.Write(t.Context(), again)

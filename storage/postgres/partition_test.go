@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -252,21 +253,16 @@ func TestUniqueKeysIncludeTheTenant(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	openAt(t, address, nil)
-	rows, err := database(t, address).Query(`SELECT t.relname, i.relname,
+	rows := must.Get(database(t, address).Query(`SELECT t.relname, i.relname,
 		EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = ANY (x.indkey) AND a.attname = 'tenant_id')
 		FROM pg_index x JOIN pg_class t ON t.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
-		WHERE x.indisunique AND t.relnamespace = current_schema()::regnamespace`)
-	if err != nil {
-		t.Fatal(err)
-	}
+		WHERE x.indisunique AND t.relnamespace = current_schema()::regnamespace`))(t)
 	defer rows.Close()
 	found := 0
 	for rows.Next() {
 		var table, key string
 		var tenant bool
-		if err := rows.Scan(&table, &key, &tenant); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&table, &key, &tenant))
 		if found++; tenant == slices.Contains(global, table) {
 			t.Errorf("%s of %s: has the tenant: %v", key, table, tenant)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -20,24 +21,15 @@ func TestRecordsOfOneKindNeedNoScan(t *testing.T) {
 	for range 3000 {
 		c.InsertRecords = append(c.InsertRecords, storage.Record{Kind: "session", ID: newID(), Body: []byte("b"), CreatedAt: c.Now, Rev: 1})
 	}
-	if err := s.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("ANALYZE vault_records"); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := db.Query(`EXPLAIN SELECT r.body FROM vault_records r WHERE 1 = 1 AND r.kind = 'tombstone'
-		ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT 100`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), c))
+	must.Get(db.Exec("ANALYZE vault_records"))(t)
+	rows := must.Get(db.Query(`EXPLAIN SELECT r.body FROM vault_records r WHERE 1 = 1 AND r.kind = 'tombstone'
+		ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT 100`))(t)
 	defer rows.Close()
 	var plan strings.Builder
 	for rows.Next() {
 		var step string
-		if err := rows.Scan(&step); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&step))
 		fmt.Fprintln(&plan, step)
 	}
 	if err := rows.Err(); err != nil || !strings.Contains(plan.String(), "vault_records_kind") || strings.Contains(plan.String(), "Sort") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -14,9 +15,7 @@ import (
 func readable(t *testing.T, s *postgres.Store) storage.Reading {
 	t.Helper()
 	c := sample(newID(), 1)
-	if err := s.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), c))
 	return storage.Reading{Tenant: c.Tenant, ID: c.InsertTokens[0].ID, Entry: sample(c.Tenant, 1).Logs[0]}
 }
 
@@ -33,18 +32,11 @@ func TestCanceledReadDoesNotWaitForLock(t *testing.T) {
 			r := readable(t, s)
 			for range before {
 				r.Entry.ID = newID()
-				if _, err := s.ReadToken(t.Context(), r); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(s.ReadToken(t.Context(), r))(t)
 			}
-			lock, err := db.Begin()
-			if err != nil {
-				t.Fatal(err)
-			}
+			lock := must.Get(db.Begin())(t)
 			defer func() { _ = lock.Rollback() }()
-			if _, err := lock.Exec("LOCK TABLE vault_tokens IN ACCESS EXCLUSIVE MODE"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(lock.Exec("LOCK TABLE vault_tokens IN ACCESS EXCLUSIVE MODE"))(t)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			left := make(chan error, 1)
@@ -69,9 +61,7 @@ func TestReadingsTriggerAnalyze(t *testing.T) {
 	r := readable(t, s)
 	for range 500 {
 		r.Entry.ID = newID()
-		if _, err := s.ReadToken(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.ReadToken(t.Context(), r))(t)
 	}
 	if err := s.Close(); err != nil { // waits for the ANALYZE
 		t.Fatal(err)
@@ -89,9 +79,7 @@ func TestAnalyzeOnlyWithoutStatistics(t *testing.T) {
 	db := database(t, address)
 	for range 2 {
 		s := openAt(t, address, nil)
-		if err := s.Write(t.Context(), sample(newID(), 600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), sample(newID(), 600)))
 		if err := s.Close(); err != nil { // waits for the ANALYZE
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -31,9 +32,7 @@ func newNode(t *testing.T, options *postgres.Options) *node {
 	n := &node{name: fmt.Sprintf("vault-%x", newID()), db: database(t, address), tenant: newID()}
 	n.Store = openAt(t, with(t, address, "application_name", n.name), options)
 	c := sample(n.tenant, 1)
-	if err := n.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Write(t.Context(), c))
 	n.token = c.InsertTokens[0]
 	return n
 }
@@ -79,35 +78,23 @@ func (n *node) reads() map[string]func(context.Context) error {
 // sessions returns the server processes of the store.
 func (n *node) sessions(t *testing.T) (pids []int64) {
 	t.Helper()
-	rows, err := n.db.QueryContext(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY pid", n.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(n.db.QueryContext(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY pid", n.name))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var pid int64
-		if err := rows.Scan(&pid); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&pid))
 		pids = append(pids, pid)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return pids
 }
 
 // lock keeps everyone from reading tokens until it is released.
 func (n *node) lock(t *testing.T) (release func()) {
 	t.Helper()
-	tx, err := n.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(n.db.BeginTx(t.Context(), nil))(t)
 	t.Cleanup(func() { _ = tx.Rollback() })
-	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE vault_tokens"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.ExecContext(t.Context(), "LOCK TABLE vault_tokens"))(t)
 	return func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
@@ -142,10 +129,8 @@ func TestReadsSurviveKilledConnections(t *testing.T) {
 					})
 				}
 				readers.Wait()
-				if _, err := n.db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000)
-					FROM pg_stat_activity WHERE application_name = $1`, n.name); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(n.db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000)
+					FROM pg_stat_activity WHERE application_name = $1`, n.name))(t)
 				if err := read(t.Context()); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -159,9 +144,7 @@ func TestReadsSurviveALostConnection(t *testing.T) {
 	p, through := newProxy(t, postgres.Vaults.URL(t))
 	s := openAt(t, through, &postgres.Options{MaxConns: 2})
 	c := sample(newID(), 1)
-	if err := s.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), c))
 	for name, cut := range map[string]int32{"request lost": loseRequest, "answer lost": loseAnswer} {
 		p.cut.Store(cut)
 		found, err := s.Tokens(t.Context(), c.Tenant, []string{c.InsertTokens[0].ID})
@@ -176,9 +159,7 @@ func TestReadsSurviveALostConnection(t *testing.T) {
 func TestCanceledReadKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, &postgres.Options{MaxConns: 2})
-	if err := n.read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.read(t.Context()))
 	before := n.sessions(t)
 	release := n.lock(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,9 +189,7 @@ func TestReadCanceledByServerFailsAlone(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- read(storage.NoWait(t.Context())) }()
 		n.blocked(t, 1)
-		if _, err := n.db.ExecContext(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = $1", n.name); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.db.ExecContext(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = $1", n.name))(t)
 		server, ok := errors.AsType[*postgres.ServerError](<-ended)
 		if !ok || server.Code != string(pqerror.QueryCanceled) {
 			t.Errorf("%s: got %v, want SQLSTATE %s", name, server, pqerror.QueryCanceled)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -17,31 +18,22 @@ import (
 // relations lists the tables, indexes and constraints of a schema.
 func relations(t *testing.T, db *sql.DB, schema string) []string {
 	t.Helper()
-	rows, err := db.Query(`SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace
-		UNION SELECT k.conname FROM pg_constraint k WHERE k.connamespace = $1::regnamespace AND k.contype <> 'n' ORDER BY 1`, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Query(`SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace
+		UNION SELECT k.conname FROM pg_constraint k WHERE k.connamespace = $1::regnamespace AND k.contype <> 'n' ORDER BY 1`, schema))(t)
 	defer rows.Close()
 	var names []string
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&name))
 		names = append(names, name)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return names
 }
 
 func currentSchema(t *testing.T, db *sql.DB) (name string) {
 	t.Helper()
-	if err := db.QueryRow("SELECT current_schema()").Scan(&name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.QueryRow("SELECT current_schema()").Scan(&name))
 	return name
 }
 
@@ -65,9 +57,7 @@ func exercise(t *testing.T, s *postgres.Store) {
 	one, many := sample(tenant, 1), sample(tenant, 20)
 	one.InsertJobs = []storage.Job{{ID: newID(), Kind: "react", RunAt: now, Payload: []byte("x")}}
 	for _, c := range []*storage.Change{one, many} {
-		if err := s.Write(ctx, c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(ctx, c))
 	}
 	if _, err := s.ReadToken(ctx, storage.Reading{Tenant: tenant, ID: one.InsertTokens[0].ID,
 		Entry: storage.Log{ID: newID(), CreatedAt: now, ActorType: "user", Operation: "read", Message: "Token read"}}); err != nil {
@@ -113,9 +103,7 @@ func TestStatementsIgnoreTheSearchPath(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	db := database(t, address)
-	if _, err := db.Exec(`CREATE TABLE vault_tokens (theirs int); CREATE TABLE vault_migrations (theirs int)`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Exec(`CREATE TABLE vault_tokens (theirs int); CREATE TABLE vault_migrations (theirs int)`))(t)
 	before, schema := relations(t, db, currentSchema(t, db)), ownSchema(t, db)
 	exercise(t, openAt(t, address, &postgres.Options{Schema: schema}))
 	exercise(t, openAt(t, with(t, address, "search_path", "pg_catalog"), &postgres.Options{Schema: schema, Migrate: storage.MigrateCheck}))
@@ -136,9 +124,7 @@ func TestTakenNamesAreRejected(t *testing.T) {
 			t.Parallel()
 			address := pgtest.URL(t)
 			db := database(t, address)
-			if _, err := db.Exec(theirs); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Exec(theirs))(t)
 			before := relations(t, db, currentSchema(t, db))
 			s, err := postgres.Open(t.Context(), address)
 			if err == nil {
@@ -175,9 +161,7 @@ func TestMigrationsByHand(t *testing.T) {
 		`CREATE ROLE ` + role, `GRANT USAGE ON SCHEMA "` + schema + `" TO ` + role,
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "` + schema + `" TO ` + role,
 	} {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(statement))(t)
 	}
 	t.Cleanup(func() {
 		if _, err := db.Exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role); err != nil {
@@ -194,10 +178,7 @@ func TestMigrationsByHand(t *testing.T) {
 func TestMigrateOnly(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	s, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}))(t)
 	if err := s.Write(t.Context(), sample(newID(), 1)); !errors.Is(err, storage.ErrClosed) {
 		t.Errorf("a write: got %v, want ErrClosed", err)
 	}
@@ -210,9 +191,7 @@ func TestMigrationsRecordTheirVersion(t *testing.T) {
 	address := pgtest.URL(t)
 	db := database(t, address)
 	for _, m := range postgres.Migrations("") {
-		if _, err := db.Exec(m.SQL); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(m.SQL))(t)
 		if got := number(t, db, "SELECT max(version) FROM vault_migrations"); got != m.Version {
 			t.Errorf("after migration %d the version is %d", m.Version, got)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -16,14 +17,9 @@ import (
 // fixture creates a database with a script and a file with more of it.
 func fixture(t *testing.T, script, file string) (address string) {
 	t.Helper()
-	more, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	more := must.Get(os.ReadFile(file))(t)
 	address = pgtest.URL(t)
-	if _, err := database(t, address).Exec(script + string(more)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(database(t, address).Exec(script + string(more)))(t)
 	return address
 }
 
@@ -57,9 +53,7 @@ func TestFormerSchemaIsRejected(t *testing.T) {
 			t.Parallel()
 			address := fixture(t, "", "../internal/sqlstore/testdata/former.sql")
 			db := database(t, address)
-			if _, err := db.Exec(test.change); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Exec(test.change))(t)
 			before := relations(t, db, currentSchema(t, db))
 			s, err := postgres.Open(t.Context(), address)
 			if err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
@@ -24,25 +25,18 @@ func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s, err := open(t.Context(), server.URL, nil, findRouted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(open(t.Context(), server.URL, nil, findRouted))(t)
 	defer func() { _ = s.Close() }()
 	clock := time.Now()
 	s.logDelay.Now = func() time.Time { return clock }
 	past, live := newLogs(2), newLogs(1)
 	live.Tenant = past.Tenant
-	if err := s.Write(t.Context(), past); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), past))
 	since := storage.LogFollowing{Tenant: past.Tenant, From: past.Now.Add(-time.Hour), Limit: 10}
 	fromNow := storage.LogFollowing{Tenant: past.Tenant, Limit: 10}
 	wantLogs(t, s, &since)
 	wantLogs(t, s, &fromNow)
-	if err := s.Write(t.Context(), live); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), live))
 	clock = clock.Add(citus.UsualLogDelay / 2)
 	wantLogs(t, s, &since)
 	wantLogs(t, s, &fromNow)

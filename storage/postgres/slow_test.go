@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -17,12 +18,9 @@ func TestSlowStatementIsStoppedAndNotRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, &postgres.Options{HangTimeout: 3 * time.Second, TransactionPooler: pooler})
-			_, err := n.db.ExecContext(t.Context(), `CREATE SEQUENCE begun;
+			must.Get(n.db.ExecContext(t.Context(), `CREATE SEQUENCE begun;
 				ALTER TABLE vault_tokens RENAME TO all_tokens;
-				CREATE VIEW vault_tokens AS SELECT t.* FROM all_tokens t, (SELECT nextval('begun'), pg_sleep(60)) s;`)
-			if err != nil {
-				t.Fatal(err)
-			}
+				CREATE VIEW vault_tokens AS SELECT t.* FROM all_tokens t, (SELECT nextval('begun'), pg_sleep(60)) s;`))(t)
 			if err := n.list(t.Context()); !errors.Is(err, storage.ErrSlow) {
 				t.Errorf("a slow list: %v, want ErrSlow", err)
 			}
@@ -41,18 +39,10 @@ func TestSlowStatementIsStoppedAndNotRepeated(t *testing.T) {
 func TestApplicationKeepsStatementTimeout(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
-	tx, err := n.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(n.db.BeginTx(t.Context(), nil))(t)
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(t.Context(), "SET LOCAL statement_timeout = '54321ms'"); err != nil {
-		t.Fatal(err)
-	}
-	in, err := n.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.ExecContext(t.Context(), "SET LOCAL statement_timeout = '54321ms'"))(t)
+	in := must.Get(n.InTx(t.Context(), tx))(t)
 	if _, err := in.Tokens(t.Context(), n.tenant, []string{n.token.ID}); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -104,9 +105,7 @@ func touchedOnCitus(t *testing.T) {
 	for _, c := range touchedCases() {
 		t.Run(c.name, func(t *testing.T) {
 			address := pgtest.Citus(t)
-			if err := postgres.Distribute(t.Context(), address, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, postgres.Distribute(t.Context(), address, nil))
 			newTouched(t, address, touchedTokens, c.hashes, c.analyzed).all(t)
 		})
 	}
@@ -128,9 +127,7 @@ func newTouched(t *testing.T, address string, n int, hashes, analyzed string) *t
 	s := &touched{address: address, name: fmt.Sprintf("vault-%x", newID()), tenant: newID(), now: time.Now(), n: n}
 	s.db = database(t, with(t, address, "application_name", s.name)) // until the rows are loaded
 	s.db.SetMaxOpenConns(1)
-	if _, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}))(t)
 	s.exec(t, eachTable("ALTER TABLE %I SET (autovacuum_enabled = false)"))
 	analyze := func(when string) {
 		if analyzed == when {
@@ -150,9 +147,7 @@ func newTouched(t *testing.T, address string, n int, hashes, analyzed string) *t
 	if analyzed == "emptied" { // as if the server had analyzed the table while it was empty
 		s.exec(t, "BEGIN; DELETE FROM vault_token_hashes; "+eachTable("ANALYZE %I")+"; ROLLBACK")
 	}
-	if err := s.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.db.Close())
 	// On Citus, this connection leaves no sessions on workers.
 	s.db = database(t, with(t, address, "citus.max_cached_conns_per_worker", "0"))
 	s.settle(t)
@@ -213,10 +208,7 @@ func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.S
 // atMost is within, with another limit for each row.
 func (s *touched) atMost(t *testing.T, perRow, rows int, do func(*testing.T, *postgres.Store)) {
 	t.Helper()
-	store, err := postgres.OpenOptions(t.Context(), with(t, s.address, "application_name", s.name), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.OpenOptions(t.Context(), with(t, s.address, "application_name", s.name), nil))(t)
 	defer store.Close()
 	postgres.NoBackground(store)
 	s.outlast(t)
@@ -224,9 +216,7 @@ func (s *touched) atMost(t *testing.T, perRow, rows int, do func(*testing.T, *po
 	start := time.Now()
 	do(t, store)
 	took := time.Since(start)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Close())
 	s.settle(t)
 	got, most := s.work(t), perRow*rows+2000
 	for i, what := range touchedParts {
@@ -243,15 +233,11 @@ func (s *touched) atMost(t *testing.T, perRow, rows int, do func(*testing.T, *po
 func (s *touched) outlast(t *testing.T) {
 	t.Helper()
 	var now, oldest int64
-	if err := s.db.QueryRowContext(t.Context(), "SELECT txid_current()").Scan(&now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.db.QueryRowContext(t.Context(), "SELECT txid_current()").Scan(&now))
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for ; oldest <= now; <-tick.C {
-		if err := s.db.QueryRowContext(t.Context(), "SELECT txid_snapshot_xmin(txid_current_snapshot())").Scan(&oldest); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.db.QueryRowContext(t.Context(), "SELECT txid_snapshot_xmin(txid_current_snapshot())").Scan(&oldest))
 	}
 }
 
@@ -346,9 +332,7 @@ func (s *touched) steps() []touchedStep {
 // readToken reads a token as it was before it expired.
 func (s *touched) readToken(t *testing.T, db *postgres.Store, token *storage.Token) {
 	t.Helper()
-	if _, err := db.ReadToken(t.Context(), s.reading(token.ID)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.ReadToken(t.Context(), s.reading(token.ID)))(t)
 }
 
 func (s *touched) reading(id string) storage.Reading {
@@ -371,9 +355,7 @@ func (s *touched) change() *storage.Change {
 
 func (s *touched) write(t *testing.T, db *postgres.Store, c *storage.Change) {
 	t.Helper()
-	if err := db.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Write(t.Context(), c))
 }
 
 func (s *touched) deletion(tokens []storage.Token) *storage.Change {
@@ -513,30 +495,17 @@ func (s *touched) update(t *testing.T, db *postgres.Store, keep bool) *storage.C
 // writeInTx reads a token and writes a change in a transaction of the application.
 func (s *touched) writeInTx(t *testing.T, db *postgres.Store, c *storage.Change) {
 	t.Helper()
-	own, err := sql.Open("postgres", with(t, with(t, s.address, "application_name", s.name), "enable_seqscan", "off"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(sql.Open("postgres", with(t, with(t, s.address, "application_name", s.name), "enable_seqscan", "off")))(t)
 	defer own.Close()
-	tx, err := own.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(own.Begin())(t)
 	defer func() { _ = tx.Rollback() }()
-	in, err := db.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(db.InTx(t.Context(), tx))(t)
 	id := fmt.Sprintf("token-%030d", s.n-1)
 	if found, err := in.Tokens(t.Context(), s.tenant, []string{id}); err != nil || len(found) != 1 {
 		t.Fatalf("%d tokens, %v", len(found), err)
 	}
-	if err := in.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, in.Write(t.Context(), c))
+	must.Do(t, tx.Commit())
 }
 
 func (s *touched) readRecords(t *testing.T, db *postgres.Store) {
@@ -607,10 +576,7 @@ func (s *touched) sweepStore(t *testing.T, db *postgres.Store) {
 func (s *touched) readLogs(t *testing.T, db *postgres.Store) {
 	var refs []storage.LogRef
 	for i := s.n - deletedAtOnce; i < s.n; i++ {
-		id, err := hex.DecodeString(fmt.Sprintf("%012x70008%015x", 1_700_000_000_000+i, i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(hex.DecodeString(fmt.Sprintf("%012x70008%015x", 1_700_000_000_000+i, i)))(t)
 		refs = append(refs, storage.LogRef{ID: storage.ID(id), Seq: storage.AnySeq})
 	}
 	if found, err := db.LogsByRef(t.Context(), s.tenant, refs); err != nil || len(found) != deletedAtOnce {

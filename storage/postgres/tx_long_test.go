@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -19,29 +20,17 @@ func TestOtherWritersStayFastBesideATransaction(t *testing.T) {
 	s, tenants := openAt(t, address, nil), []storage.ID{newID(), newID()}
 	creates(t, s, tenants, time.Second) // the first ones prepare statements
 	usual, slow := creates(t, s, tenants, 3*time.Second)
-	tx, err := application(t, "postgres", address).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(application(t, "postgres", address).Begin())(t)
 	defer func() { _ = tx.Rollback() }()
-	in, err := s.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Write(t.Context(), sample(tenants[0], 1)); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(s.InTx(t.Context(), tx))(t)
+	must.Do(t, in.Write(t.Context(), sample(tenants[0], 1)))
 	var first []time.Duration // in new sets that the transaction also uses
 	for i := range byte(5) {
 		mine, same := sample(tenants[0], 1), sample(tenants[0], 1)
 		mine.InsertTokens[0].Set, same.InsertTokens[0].Set = storage.Hash{7, i}, storage.Hash{7, i}
-		if err := in.Write(t.Context(), mine); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, in.Write(t.Context(), mine))
 		began := time.Now()
-		if err := s.Write(t.Context(), same); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), same))
 		first = append(first, time.Since(began))
 	}
 	if took := slices.Min(first); took > 50*time.Millisecond+10*usual {
@@ -62,9 +51,7 @@ func creates(t *testing.T, s *postgres.Store, tenants []storage.ID, during time.
 	defer pace.Stop()
 	for start := time.Now(); time.Since(start) < during; <-pace.C {
 		began := time.Now()
-		if err := s.Write(t.Context(), sample(tenants[len(took)%len(tenants)], 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), sample(tenants[len(took)%len(tenants)], 1)))
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)

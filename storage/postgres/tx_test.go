@@ -15,6 +15,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // another driver that applications use
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -52,21 +53,14 @@ func others(tb testing.TB, driver string) map[string]storagetest.Begin {
 	for _, name := range []string{"empty", "another vault"} {
 		db := database(tb, address)
 		var own string
-		if err := db.QueryRow("SELECT current_schema() || '_" + name[:5] + "'").Scan(&own); err != nil {
-			tb.Fatal(err)
-		}
-		if _, err := db.Exec(`CREATE DATABASE "` + own + `"`); err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, db.QueryRow("SELECT current_schema() || '_"+name[:5]+"'").Scan(&own))
+		must.Get(db.Exec(`CREATE DATABASE "` + own + `"`))(tb)
 		tb.Cleanup(func() {
 			if _, err := db.Exec(`DROP DATABASE "` + own + `" WITH (FORCE)`); err != nil {
 				tb.Error(err)
 			}
 		})
-		u, err := url.Parse(address)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		u := must.Get(url.Parse(address))(tb)
 		u.Path = "/" + own
 		if name != "empty" {
 			s, err := postgres.OpenOptions(tb.Context(), u.String(), &postgres.Options{Schema: strings.TrimSuffix(own, "_"+name[:5])})
@@ -95,23 +89,15 @@ func TestTxWithOtherConnectionSettings(t *testing.T) {
 			t.Parallel()
 			address := postgres.Vaults.URL(t)
 			s := openAt(t, address, nil)
-			tx, err := application(t, c.driver, with(t, address, c.parameter, c.value)).Begin()
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := s.InTx(t.Context(), tx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(application(t, c.driver, with(t, address, c.parameter, c.value)).Begin())(t)
+			in := must.Get(s.InTx(t.Context(), tx))(t)
 			tenant := newID()
 			one, many := sample(tenant, 1), sample(tenant, 3)
 			many.InsertTokens[1].ID = `a"\{},\' NULL`
 			many.InsertRecords = []storage.Record{{Kind: "application", ID: newID(), Name: "It's", Key: storage.Key{1}, Body: []byte{0, 255}, CreatedAt: many.Now, Rev: 1}}
 			many.InsertJobs = []storage.Job{{ID: newID(), Kind: "a", RunAt: many.Now, Dead: true}, {ID: newID(), Kind: "b", RunAt: many.Now}}
 			for _, change := range []*storage.Change{one, many} {
-				if err := in.Write(t.Context(), change); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, in.Write(t.Context(), change))
 			}
 			var conflict *storage.Conflict
 			if err := in.Write(t.Context(), many); !errors.As(err, &conflict) || conflict.Kind != storage.TokenIDTaken {
@@ -125,9 +111,7 @@ func TestTxWithOtherConnectionSettings(t *testing.T) {
 			if r, err := in.Lookup(t.Context(), storage.Key{1}); err != nil || r.Name != "It's" || !bytes.Equal(r.Body, []byte{0, 255}) {
 				t.Errorf("got record %q (%v)", r.Name, err)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tx.Commit())
 			if _, total, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true}); err != nil || total != 4 {
 				t.Errorf("%d tokens after the commit (%v), want 4", total, err)
 			}
@@ -142,27 +126,17 @@ func TestTxConflictKeepsTheDriverError(t *testing.T) {
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, nil), newID()
 	c := sample(tenant, 1)
-	if err := s.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), c))
 	token := c.InsertTokens[0]
 	for _, driver := range []string{"postgres", "pgx"} {
-		tx, err := application(t, driver, address).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := s.InTx(t.Context(), tx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(application(t, driver, address).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead}))(t)
+		in := must.Get(s.InTx(t.Context(), tx))(t)
 		if _, err := in.Tokens(t.Context(), tenant, []string{token.ID}); err != nil { // its snapshot starts here
 			t.Fatal(err)
 		}
 		update := &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{{Rev: token.Rev, OldSet: token.Set, Token: token}}}
-		if err := s.Write(t.Context(), update); err != nil {
-			t.Fatal(err)
-		}
-		err = in.Write(t.Context(), update)
+		must.Do(t, s.Write(t.Context(), update))
+		err := in.Write(t.Context(), update)
 		var state interface{ SQLState() string }
 		if !errors.As(err, &state) || state.SQLState() != "40001" {
 			t.Errorf("%s: got %v, want an error of the driver with SQLSTATE 40001", driver, err)
@@ -180,18 +154,10 @@ func TestLockedChangesDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, &postgres.Options{MaxConns: 4, RetryFor: time.Hour}), newID()
-	tx, err := application(t, "postgres", address).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := s.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(application(t, "postgres", address).Begin())(t)
+	in := must.Get(s.InTx(t.Context(), tx))(t)
 	taken := sample(tenant, 1)
-	if err := in.Write(t.Context(), taken); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, in.Write(t.Context(), taken))
 	waiting := make(chan error, 8)
 	for range cap(waiting) {
 		go func() {
@@ -214,9 +180,7 @@ func TestLockedChangesDoNotBlockOthers(t *testing.T) {
 	if len(waiting) > 0 {
 		t.Errorf("%d changes that want the id did not wait", len(waiting))
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit())
 	for range cap(waiting) {
 		var conflict *storage.Conflict
 		if err := <-waiting; !errors.As(err, &conflict) || conflict.Kind != storage.TokenIDTaken {
@@ -233,25 +197,15 @@ func TestOtherWritersDoNotWaitForATransaction(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, own, other := openAt(t, address, nil), newID(), newID()
-	if err := s.Write(t.Context(), sample(own, 1)); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := application(t, "postgres", address).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), sample(own, 1)))
+	tx := must.Get(application(t, "postgres", address).Begin())(t)
 	defer func() { _ = tx.Rollback() }()
-	in, err := s.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(s.InTx(t.Context(), tx))(t)
 	for i := range byte(5) {
 		mine, first := sample(own, 1), sample(own, 1)
 		mine.InsertTokens[0].Set, first.InsertTokens[0].Set = storage.Hash{7, i}, storage.Hash{7, i}
 		for _, c := range []*storage.Change{mine, sample(own, 1)} {
-			if err := in.Write(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, in.Write(t.Context(), c))
 		}
 		for what, c := range map[string]*storage.Change{"first of a set": first, "same set": sample(own, 1), "other tenant": sample(other, 1)} {
 			if err := s.Write(storage.NoWait(t.Context()), c); err != nil { // a lock would be an error at once
@@ -267,19 +221,11 @@ func TestChangeGivesUpOnALastingLock(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, nil), newID()
-	tx, err := application(t, "postgres", address).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(application(t, "postgres", address).Begin())(t)
 	defer func() { _ = tx.Rollback() }()
-	in, err := s.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(s.InTx(t.Context(), tx))(t)
 	c := sample(tenant, 1)
-	if err := in.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, in.Write(t.Context(), c))
 	if err := s.Write(storage.NoWait(t.Context()), c); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
@@ -293,20 +239,10 @@ func TestCountsOfTransactionsAreFolded(t *testing.T) {
 	s, tenant, db := openAt(t, address, nil), newID(), database(t, address)
 	app := application(t, "postgres", address)
 	for range 3 {
-		tx, err := app.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := s.InTx(t.Context(), tx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := in.Write(t.Context(), sample(tenant, 2)); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(app.Begin())(t)
+		in := must.Get(s.InTx(t.Context(), tx))(t)
+		must.Do(t, in.Write(t.Context(), sample(tenant, 2)))
+		must.Do(t, tx.Commit())
 	}
 	apart := func() int {
 		return number(t, db, "SELECT count(*) FROM vault_token_counts WHERE shard < 0") + number(t, db, "SELECT count(*) FROM vault_container_sets WHERE shard < 0")
@@ -314,9 +250,7 @@ func TestCountsOfTransactionsAreFolded(t *testing.T) {
 	if got := apart(); got != 4 {
 		t.Errorf("%d separate rows, want 3 counts and a set", got)
 	}
-	if _, err := s.Sweep(t.Context(), time.Now(), 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Sweep(t.Context(), time.Now(), 10))(t)
 	if got := apart(); got != 0 {
 		t.Errorf("%d rows are still separate after a sweep", got)
 	}
@@ -331,10 +265,7 @@ func TestCountsOfTransactionsAreFolded(t *testing.T) {
 // application opens a database as an application does.
 func application(tb testing.TB, driver, address string) *sql.DB {
 	tb.Helper()
-	db, err := sql.Open(driver, address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	db := must.Get(sql.Open(driver, address))(tb)
 	db.SetMaxOpenConns(4)
 	tb.Cleanup(func() { _ = db.Close() })
 	return db

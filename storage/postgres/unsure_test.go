@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -39,9 +40,7 @@ func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, nil), newID()
 	first := sample(tenant, 1)
-	if err := s.Write(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), first))
 	again := *first
 	again.Unsure, again.InsertTokens = true, []storage.Token{first.InsertTokens[0]}
 	again.InsertTokens[0].Body = []byte("sealed again")
@@ -65,15 +64,10 @@ func TestConflictIsFoundOnAnotherConnection(t *testing.T) {
 	var cut atomic.Int64
 	atFirst := func(command string) bool { return command == "ROLLBACK" && cut.Add(1) == 1 }
 	c.cuts.Store(&atFirst)
-	s, err := postgres.OpenRouted(t.Context(), c.address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(postgres.OpenRouted(t.Context(), c.address, nil))(t)
 	t.Cleanup(func() { s.Close() })
 	first := sample(newID(), 1)
-	if err := s.Write(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), first))
 	again := sample(first.Tenant, 2) // not a change that could share a statement
 	again.InsertTokens[1].ID = first.InsertTokens[0].ID
 	var conflict *storage.Conflict
@@ -92,9 +86,7 @@ func TestInterruptedListStartsOver(t *testing.T) {
 	address := postgres.Vaults.URL(t)
 	const tokens = 200
 	change := sample(newID(), tokens)
-	if err := openAt(t, address, nil).Write(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openAt(t, address, nil).Write(t.Context(), change))
 	c := collect(t, address)
 	c.most.Store(400 << 10) // more than one list, and less than all of them
 	s := openAt(t, c.address, &postgres.Options{MaxConns: 2})
@@ -130,21 +122,16 @@ func TestInternalErrorMayMeanALostWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := postgres.Vaults.URL(t)
-			s, err := open(t.Context(), address, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(open(t.Context(), address, nil))(t)
 			t.Cleanup(func() { s.Close() })
-			if _, err := database(t, address).Exec(`CREATE SEQUENCE calls;
+			must.Get(database(t, address).Exec(`CREATE SEQUENCE calls;
 				CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 					IF nextval('calls') = 1 THEN RAISE 'no reason' USING ERRCODE = 'XX000'; END IF;
 					RETURN NEW;
 				END $$;
-				CREATE TRIGGER fail BEFORE INSERT ON vault_logs FOR EACH ROW EXECUTE FUNCTION fail()`); err != nil {
-				t.Fatal(err)
-			}
+				CREATE TRIGGER fail BEFORE INSERT ON vault_logs FOR EACH ROW EXECUTE FUNCTION fail()`))(t)
 			change := sample(newID(), 1)
-			err = s.Write(t.Context(), change)
+			err := s.Write(t.Context(), change)
 			_, total, listed := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: change.Tenant, Limit: 1, Count: true})
 			if distributed := name == "distributed"; (err == nil) != distributed || (total == 1) != distributed || listed != nil {
 				t.Errorf("got %v, and %d tokens (%v)", err, total, listed)

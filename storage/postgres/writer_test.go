@@ -7,16 +7,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // oneWriter opens a store with one writing connection.
 func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Store, error)) (*Store, *writer) {
 	t.Helper()
-	s, err := open(t.Context(), Vaults.URL(t), &Options{MaxConns: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(open(t.Context(), Vaults.URL(t), &Options{MaxConns: 2}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -41,9 +39,7 @@ func newLogs(n int) *storage.Change {
 func TestPartlyBegunTransactionIsDiscarded(t *testing.T) {
 	t.Parallel()
 	s, w := oneWriter(t, OpenRouted)
-	if err := s.Write(t.Context(), newLogs(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), newLogs(1)))
 	w.lockTimeout = -time.Second // which the server rejects after BEGIN
 	if err := s.Write(storage.NoWait(t.Context()), newLogs(1)); err == nil {
 		t.Fatal("the transaction began")
@@ -65,12 +61,8 @@ func TestConnectionInFailedTransactionIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, w := oneWriter(t, open)
-			if err := s.Write(t.Context(), newLogs(1)); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.control("BEGIN"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Write(t.Context(), newLogs(1)))
+			must.Do(t, w.control("BEGIN"))
 			if err := w.control("SELECT 1/0"); err == nil {
 				t.Fatal("the transaction has not failed")
 			}

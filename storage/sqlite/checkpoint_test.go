@@ -7,15 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 func size(t *testing.T, path string) int64 {
 	t.Helper()
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
 	return info.Size()
 }
 
@@ -35,9 +33,7 @@ func TestPagesAreMovedInTheBackground(t *testing.T) {
 	write(t, s, insert(token("last")))
 	s.writes.stop()
 	c := s.writes.writer.checkpoints
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.stop())
 	if after := size(t, path); after <= before {
 		t.Errorf("the database has %d bytes before a checkpoint and %d after it", before, after)
 	}
@@ -98,10 +94,7 @@ func TestIdleDatabaseEmptiesItsLog(t *testing.T) {
 	if err := c.stop(); err != nil { // it would wait too long
 		t.Fatal(err)
 	}
-	quick, err := startCheckpointer(t.Context(), s.writes.writer.file, time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quick := must.Get(startCheckpointer(t.Context(), s.writes.writer.file, time.Millisecond))(t)
 	s.writes.writer.checkpoints = quick
 	for i := range 3 {
 		write(t, s, insert(token(fmt.Sprint("token ", i))))

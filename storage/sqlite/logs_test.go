@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
@@ -123,17 +124,12 @@ func TestNumbersOfLogEntriesRise(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	s := open(t, path)
-	other, err := s.OpenDB()
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(s.OpenDB())(t)
 	t.Cleanup(func() { _ = other.Close() })
 	last := 0
 	for round := range 6 {
 		if round%2 == 1 { // another process whose clock is ahead
-			if _, err := other.Exec(`UPDATE vault_logs SET seq = seq + 3600000000`); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(other.Exec(`UPDATE vault_logs SET seq = seq + 3600000000`))(t)
 			last = number(t, s, `SELECT max(seq) FROM vault_logs`)
 		}
 		l := logEntry()

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -66,26 +67,18 @@ func runChild(path string) error {
 // waits for its output.
 func startChild(t *testing.T, path string) func() int {
 	t.Helper()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	executable := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), executable)
 	cmd.Env = append(os.Environ(), childEnv+"="+path)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	return func() int {
 		t.Helper()
 		if err := cmd.Wait(); err != nil {
 			t.Fatalf("the other process: %v: %s", err, errs.String())
 		}
-		won, err := strconv.Atoi(strings.TrimSpace(out.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		won := must.Get(strconv.Atoi(strings.TrimSpace(out.String())))(t)
 		return won
 	}
 }
@@ -124,10 +117,7 @@ func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "vault.db"
 // open opens a database and closes it at the end of the test.
 func open(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), path))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -138,9 +128,7 @@ func open(t *testing.T, path string) *Store {
 
 func write(t *testing.T, s *Store, c *storage.Change) {
 	t.Helper()
-	if err := s.Write(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Write(t.Context(), c))
 }
 
 // number queries a number on a reading connection of the store.

@@ -9,38 +9,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // beside opens the file of a vault as an application does.
 func beside(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)"))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
 func schemaOf(t *testing.T, db *sql.DB) []string {
 	t.Helper()
-	rows, err := db.Query(`SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Query(`SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name`))(t)
 	defer rows.Close()
 	var all []string
 	for rows.Next() {
 		var one string
-		if err := rows.Scan(&one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&one))
 		all = append(all, one)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return all
 }
 
@@ -51,9 +42,7 @@ func TestBesideAnApplication(t *testing.T) {
 	path := newPath(t)
 	db := beside(t, path)
 	for _, table := range []string{"tokens", "logs", "jobs", "records", "claims", "schema_version"} {
-		if _, err := db.Exec(`CREATE TABLE ` + table + ` (x INTEGER); INSERT INTO ` + table + ` VALUES (3)`); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(`CREATE TABLE ` + table + ` (x INTEGER); INSERT INTO ` + table + ` VALUES (3)`))(t)
 	}
 	write(t, open(t, path), insert(token("a")))
 	for _, line := range schemaOf(t, db) {
@@ -79,9 +68,7 @@ func TestTakenNamesAreRejected(t *testing.T) {
 	} {
 		path := newPath(t)
 		db := beside(t, path)
-		if _, err := db.Exec(theirs); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(theirs))(t)
 		before := schemaOf(t, db)
 		_, err := Open(t.Context(), path)
 		if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
@@ -113,18 +100,12 @@ func TestMigrateModes(t *testing.T) {
 			t.Errorf("after migration %d: version %d, %d ids (%v)", m.Version, version, ids, err)
 		}
 	}
-	only, err := with(byOnly, storage.MigrateOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	only := must.Get(with(byOnly, storage.MigrateOnly))(t)
 	if err := only.Write(context.Background(), insert(token("a"))); !errors.Is(err, storage.ErrClosed) {
 		t.Errorf("a write after MigrateOnly: got %v, want ErrClosed", err)
 	}
 	for _, path := range []string{byHand, byOnly} {
-		s, err := with(path, storage.MigrateCheck)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(with(path, storage.MigrateCheck))(t)
 		write(t, s, insert(token("a")))
 		if err := s.Close(); err != nil {
 			t.Error(err)

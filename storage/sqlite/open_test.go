@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -25,19 +26,14 @@ func contains(content []byte, text string) bool { return bytes.Contains(content,
 func pragma(t *testing.T, conn *sql.Conn, name string) string {
 	t.Helper()
 	var value string
-	if err := conn.QueryRowContext(t.Context(), "PRAGMA "+name).Scan(&value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.QueryRowContext(t.Context(), "PRAGMA "+name).Scan(&value))
 	return value
 }
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
-	reader, err := s.readers.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(s.readers.Conn(t.Context()))(t)
 	defer reader.Close()
 	for _, test := range []struct {
 		name string
@@ -65,15 +61,9 @@ func TestSettings(t *testing.T) {
 // A setting that has no effect must be noticed.
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
-	f, err := locate(newPath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(locate(newPath(t)))(t)
 	for _, wrong := range []setting{{"synchronous", "7"}, {"no_such_pragma", "1"}} {
-		db, err := f.open([]setting{wrong}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(f.open([]setting{wrong}, 1))(t)
 		if _, err := connect(t.Context(), db, []setting{wrong}); err == nil {
 			t.Errorf("PRAGMA %s was not rejected", wrong.name)
 		}
@@ -88,10 +78,7 @@ func TestOnlyTheOwnerCanReadFiles(t *testing.T) {
 	path := newPath(t)
 	write(t, open(t, path), insert(token("a")))
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		info, err := os.Stat(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path + suffix))(t)
 		if mode := info.Mode().Perm(); mode != 0o600 {
 			t.Errorf("vault.db%s has mode %o, want 600", suffix, mode)
 		}
@@ -101,14 +88,9 @@ func TestOnlyTheOwnerCanReadFiles(t *testing.T) {
 func TestExistingFileKeepsItsMode(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
-	if err := os.WriteFile(path, nil, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o640))
 	open(t, path)
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
 	if mode := info.Mode().Perm(); mode != 0o640 {
 		t.Errorf("the mode became %o, want 640", mode)
 	}
@@ -124,10 +106,7 @@ func TestPaths(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*.db")))(t)
 	if len(files) != 6 {
 		t.Errorf("the folder has %d databases, want 6", len(files))
 	}
@@ -136,9 +115,7 @@ func TestPaths(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	notADatabase := newPath(t)
-	if err := os.WriteFile(notADatabase, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(notADatabase, []byte(strings.Repeat("not a database ", 100)), 0o600))
 	for name, path := range map[string]string{
 		"no such folder": filepath.Join(t.TempDir(), "missing", "vault.db"),
 		"a folder":       t.TempDir(),
@@ -172,9 +149,7 @@ func TestNewerMajorSchemaIsRejected(t *testing.T) {
 	} {
 		path := newPath(t)
 		s := open(t, path)
-		if _, err := s.writes.writer.conn.ExecContext(t.Context(), `INSERT INTO vault_migrations SELECT ?, vault_id FROM vault_migrations LIMIT 1`, test.version); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.writes.writer.conn.ExecContext(t.Context(), `INSERT INTO vault_migrations SELECT ?, vault_id FROM vault_migrations LIMIT 1`, test.version))(t)
 		again, err := Open(t.Context(), path)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: got %v", test.name, err)
@@ -207,10 +182,7 @@ func TestConcurrentOpensMigrateOnce(t *testing.T) {
 		w()
 	}
 	versions := number(t, open(t, path), `SELECT count(*) FROM vault_migrations`)
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(fs.Glob(migrationFiles, "migrations/*.sql"))(t)
 	if versions != len(files) {
 		t.Errorf("%d migrations ran, want %d", versions, len(files))
 	}
@@ -265,15 +237,11 @@ func TestCloseReleasesTheFiles(t *testing.T) {
 	path := newPath(t)
 	s := open(t, path)
 	write(t, s, insert(token("a")))
-	if _, err := s.Tokens(t.Context(), tenant, []string{"a"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Tokens(t.Context(), tenant, []string{"a"}))(t)
 	if openFiles(t, path) == 0 {
 		t.Fatal("no file is open before Close: the test looks at the wrong files")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	if n := openFiles(t, path); n != 0 {
 		t.Errorf("%d files are open after Close", n)
 	}
@@ -284,10 +252,7 @@ func TestCloseReleasesTheFiles(t *testing.T) {
 
 func openFiles(t *testing.T, path string) int {
 	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	n := 0
 	for _, fd := range fds {
 		if target, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(target, path) {
@@ -332,16 +297,11 @@ func TestSymbolicLinkOpensItsTarget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "real.db"), filepath.Join(dir, "link.db")
-	if err := os.Symlink("real.db", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("real.db", link))
 	s := open(t, link)
 	write(t, s, insert(token("a")))
 	for _, path := range []string{file, s.writes.writer.file.path + "-wal"} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has the mode %v", filepath.Base(path), info.Mode())
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -62,10 +63,7 @@ type pauses struct {
 func (p *pauses) open(b *testing.B) {
 	b.Helper()
 	p.path = filepath.Join(b.TempDir(), "vault.db")
-	s, err := Open(b.Context(), p.path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(Open(b.Context(), p.path))(b)
 	b.Cleanup(func() { _ = s.Close() })
 	p.store = s
 	for range pauseSeed / 1000 {
@@ -73,19 +71,13 @@ func (p *pauses) open(b *testing.B) {
 		for i := range tokens {
 			tokens[i] = benchmarkToken()
 		}
-		if err := s.Write(b.Context(), insert(tokens...)); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Write(b.Context(), insert(tokens...)))
 		p.known = tokens[0].ID
 	}
 	w := s.writes.writer
-	if _, err := w.conn.ExecContext(background, fmt.Sprint("PRAGMA wal_autocheckpoint = ", p.pages)); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(w.conn.ExecContext(background, fmt.Sprint("PRAGMA wal_autocheckpoint = ", p.pages)))(b)
 	if p.alone {
-		if err := w.checkpoints.stop(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, w.checkpoints.stop())
 		w.checkpoints = nil
 	}
 }

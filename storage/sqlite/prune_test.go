@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -55,21 +56,14 @@ func checkLogCounts(t *testing.T, s *Store) {
 
 func days(t *testing.T, s *Store, query string) []countedDay {
 	t.Helper()
-	rows, err := s.readers.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(s.readers.QueryContext(t.Context(), query))(t)
 	defer rows.Close()
 	var all []countedDay
 	for rows.Next() {
 		var d countedDay
-		if err := rows.Scan(&d.Tenant, &d.Type, &d.Day, &d.N); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&d.Tenant, &d.Type, &d.Day, &d.N))
 		all = append(all, d)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return all
 }

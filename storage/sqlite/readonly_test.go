@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -24,22 +25,13 @@ type shop struct {
 func openShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{store: open(t, newPath(t))}
-	v, err := vault.Open(t.Context(), s.store, vault.NewKey(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), s.store, vault.NewKey(), nil))(t)
 	t.Cleanup(func() { v.Close() })
-	tenant, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, err := v.Tenant(tenant.ID).CreateApplication(t.Context(), vault.ApplicationParams{
+	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+	app := must.Get(v.Tenant(tenant.ID).CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Shop", Type: vault.ApplicationPrivate,
 		Permissions: []vault.Permission{"token:create", "token:read", "token:update", "token:delete"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.handler, s.key = httpserver.Handler(v, nil), app.Key
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
@@ -14,13 +15,8 @@ import (
 // fixture creates a database with a script and a file with more of it.
 func fixture(t *testing.T, path, script, file string) {
 	t.Helper()
-	more, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := beside(t, path).Exec(script + string(more)); err != nil {
-		t.Fatal(err)
-	}
+	more := must.Get(os.ReadFile(file))(t)
+	must.Get(beside(t, path).Exec(script + string(more)))(t)
 }
 
 // TestEverySchemaOpens opens a database of every past schema: the migrations up
@@ -56,9 +52,7 @@ func TestFormerSchemaIsRejected(t *testing.T) {
 			path := newPath(t)
 			fixture(t, path, "", "../internal/sqlstore/testdata/former.sql")
 			db := beside(t, path)
-			if _, err := db.Exec(test.change); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Exec(test.change))(t)
 			before := schemaOf(t, db)
 			s, err := Open(t.Context(), path)
 			if err == nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
@@ -35,14 +36,9 @@ var migrated = sync.OnceValues(func() ([]byte, error) {
 // fraction of the time of the migrations.
 func newVault(tb testing.TB) string {
 	tb.Helper()
-	content, err := migrated()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	content := must.Get(migrated())(tb)
 	path := filepath.Join(tb.TempDir(), "vault.db")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, os.WriteFile(path, content, 0o600))
 	return path
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
@@ -27,10 +28,7 @@ func TestTxStorage(t *testing.T) {
 func others(tb testing.TB) map[string]storagetest.Begin {
 	tb.Helper()
 	empty, another := filepath.Join(tb.TempDir(), "empty.db"), filepath.Join(tb.TempDir(), "another.db")
-	s, err := sqlite.Open(tb.Context(), another)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(tb.Context(), another))(tb)
 	tb.Cleanup(func() { _ = s.Close() })
 	return map[string]storagetest.Begin{
 		"empty":         storagetest.BeginOn(application(tb, empty)),
@@ -47,26 +45,13 @@ func TestTxOnACopyIsRejected(t *testing.T) {
 	if s, err := sqlite.Open(t.Context(), path); err != nil || s.Close() != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(copied, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
+	must.Do(t, os.WriteFile(copied, content, 0o600))
+	must.Do(t, os.Symlink(path, link))
+	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	defer s.Close()
 	for file, want := range map[string]error{copied: storage.ErrOtherDatabase, link: nil, path: nil} {
-		tx, err := application(t, file).Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(application(t, file).Begin())(t)
 		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", filepath.Base(file), err, want)
 		}
@@ -81,20 +66,11 @@ func TestTxOnACopyIsRejected(t *testing.T) {
 func TestReadOnlyTxIsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	defer s.Close()
 	for name, dsn := range map[string]string{"query_only": "file:" + path + "?_pragma=query_only(1)", "mode=ro": "file:" + path + "?mode=ro"} {
-		db, err := sql.Open("sqlite", dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tx, err := db.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(sql.Open("sqlite", dsn))(t)
+		tx := must.Get(db.Begin())(t)
 		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, storage.ErrReadOnly) {
 			t.Errorf("%s: got %v, want ErrReadOnly", name, err)
 		}
@@ -111,29 +87,16 @@ func TestReadOnlyTxIsRejected(t *testing.T) {
 func TestTxTakesTheLockLateIfItCan(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	defer s.Close()
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path))(t)
 	defer db.Close()
 	for name, want := range map[string]error{"begun": nil, "has read": storage.ErrUnavailable} {
-		tx, err := db.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must.Get(db.Begin())(t)
 		if want != nil {
 			var n int
-			if err := tx.QueryRow(`SELECT count(*) FROM vault_tokens`).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Write(t.Context(), logOnly(1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tx.QueryRow(`SELECT count(*) FROM vault_tokens`).Scan(&n))
+			must.Do(t, s.Write(t.Context(), logOnly(1)))
 		}
 		in, err := s.InTx(t.Context(), tx)
 		if !errors.Is(err, want) {
@@ -157,31 +120,18 @@ func TestTxTakesTheLockLateIfItCan(t *testing.T) {
 func TestWritesGiveUpBesideATransaction(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
-	s, err := sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 200 * time.Millisecond}))(t)
 	defer s.Close()
-	tx, err := application(t, path).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(application(t, path).Begin())(t)
 	defer func() { _ = tx.Rollback() }()
-	in, err := s.InTx(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Write(t.Context(), logOnly(1)); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(s.InTx(t.Context(), tx))(t)
+	must.Do(t, in.Write(t.Context(), logOnly(1)))
 	for i := range 3 {
 		if err := s.Write(t.Context(), logOnly(byte(2+i))); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("a write beside the transaction: got %v, want ErrUnavailable", err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit())
 	if err := s.Write(t.Context(), logOnly(9)); err != nil {
 		t.Errorf("a write after the transaction: %v", err)
 	}
@@ -198,10 +148,7 @@ func logOnly(n byte) *storage.Change {
 // application opens a file as an application does.
 func application(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)"))(tb)
 	tb.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -296,9 +297,7 @@ func TestSweepRemovesDeletedDataFromFiles(t *testing.T) {
 	write(t, s, &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{
 		{Ord: victim.Ord, Set: victim.Set, Type: victim.Type},
 	}})
-	if _, err := s.Sweep(t.Context(), someTime, 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Sweep(t.Context(), someTime, 10))(t)
 	if n := filesWith(t, path, secret); n != 0 {
 		t.Errorf("%d files still have the deleted body", n)
 	}
@@ -307,16 +306,10 @@ func TestSweepRemovesDeletedDataFromFiles(t *testing.T) {
 // filesWith counts the files of a database that contain a text.
 func filesWith(t *testing.T, path, text string) int {
 	t.Helper()
-	files, err := filepath.Glob(path + "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(path + "*"))(t)
 	n := 0
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(file))(t)
 		if contains(content, text) {
 			n++
 		}
@@ -354,9 +347,7 @@ func TestBusyTimeoutIsRestored(t *testing.T) {
 		}
 		return nil
 	}
-	if err := s.writes.do(t.Context(), call{inside: inTransaction, rows: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.writes.do(t.Context(), call{inside: inTransaction, rows: 1}))
 	if got := pragma(t, s.writes.writer.conn, "busy_timeout"); got != "0" {
 		t.Errorf("busy_timeout = %s", got)
 	}
@@ -386,9 +377,7 @@ func TestBusyProcessDoesNotStarveOthers(t *testing.T) {
 	}
 	const writes, mostOthers = 20, 2000
 	for i := range writes {
-		if err := other.Write(t.Context(), insert(token(fmt.Sprint("other ", i)))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, other.Write(t.Context(), insert(token(fmt.Sprint("other ", i)))))
 	}
 	if n := written.Load(); n > writes*mostOthers {
 		t.Errorf("one store wrote %d tokens before the other wrote %d", n, writes)
@@ -408,14 +397,9 @@ func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 	}
 	elsewhere := func(t *testing.T, s *Store, statement string) {
 		t.Helper()
-		other, err := s.OpenDB()
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(s.OpenDB())(t)
 		defer other.Close()
-		if _, err := other.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(other.Exec(statement))(t)
 	}
 	for name, test := range map[string]struct {
 		change func(t *testing.T, s *Store)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const envChild = "PGTEST_CHILD"
@@ -33,10 +35,7 @@ func TestSchemasAreSeparate(t *testing.T) {
 	t.Parallel()
 	first, second := URL(t), URL(t)
 	for _, own := range []string{first, second} {
-		db, err := sql.Open("postgres", own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(sql.Open("postgres", own))(t)
 		defer db.Close()
 		if _, err := db.Exec("CREATE TABLE once (n int)"); err != nil {
 			t.Errorf("the schema is not empty: %v", err)
@@ -50,10 +49,7 @@ func TestAloneIsPrivate(t *testing.T) {
 	t.Parallel()
 	var hosts [2]string
 	for i, address := range []string{URL(t), Alone(t)} {
-		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(address))(t)
 		hosts[i] = u.Query().Get("host") + u.Host
 	}
 	if shared := os.Getenv(EnvServer) != ""; shared == (hosts[0] == hosts[1]) {
@@ -63,16 +59,11 @@ func TestAloneIsPrivate(t *testing.T) {
 
 func TestServerIsDurable(t *testing.T) {
 	t.Parallel()
-	db, err := sql.Open("postgres", URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", URL(t)))(t)
 	defer db.Close()
 	for _, setting := range []string{"fsync", "synchronous_commit"} {
 		var value string
-		if err := db.QueryRow("SELECT current_setting($1)", setting).Scan(&value); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.QueryRow("SELECT current_setting($1)", setting).Scan(&value))
 		if value != "on" {
 			t.Errorf("%s is %s, want on", setting, value)
 		}
@@ -84,10 +75,7 @@ func TestServerOutlivesTheGarbageCollector(t *testing.T) {
 	own := URL(t)
 	runtime.GC()
 	runtime.GC() // queues the finalizers
-	db, err := sql.Open("postgres", own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", own))(t)
 	defer db.Close()
 	if err := db.Ping(); err != nil {
 		t.Error(err)
@@ -112,31 +100,19 @@ func TestStopRemovesEverything(t *testing.T) {
 func TestClusterDiesWithItsProcess(t *testing.T) {
 	t.Parallel()
 	URL(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	child := exec.Command(self)
 	child.Env = append(os.Environ(), envChild+"=1", EnvServer+"=")
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(child.StdoutPipe())(t)
+	must.Do(t, child.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		child.Wait()
 		t.Skip("only a server that runs elsewhere is available")
 	}
 	folder := folderOf(t, strings.TrimSpace(line))
-	if _, err := os.Stat(folder); err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(os.Stat(folder))(t)
+	must.Do(t, child.Process.Kill())
 	child.Wait()
 
 	look := time.NewTicker(20 * time.Millisecond)
@@ -156,9 +132,6 @@ func TestClusterDiesWithItsProcess(t *testing.T) {
 
 func folderOf(t *testing.T, server string) string {
 	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(server))(t)
 	return u.Query().Get("host")
 }

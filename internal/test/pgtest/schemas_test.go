@@ -3,6 +3,8 @@ package pgtest
 import (
 	"database/sql"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // fillNotes creates two tables. One has a row that stays.
@@ -13,21 +15,14 @@ func fillNotes(tb testing.TB, address string) {
 
 func run(tb testing.TB, address, statement string) {
 	tb.Helper()
-	if err := admin(address, statement); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, admin(address, statement))
 }
 
 func rowsOf(tb testing.TB, address, table string) (n int) {
 	tb.Helper()
-	db, err := sql.Open("postgres", address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", address))(tb)
 	defer func() { _ = db.Close() }()
-	if err := db.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, db.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
@@ -46,10 +47,7 @@ var dialects = []dialect{
 
 func openDB(t *testing.T, driver, name string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open(driver, name))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -58,15 +56,9 @@ func openDB(t *testing.T, driver, name string) *sql.DB {
 // returns them without copying.
 func openPostgres(t *testing.T) *sql.DB {
 	t.Helper()
-	config, err := pq.NewConfig(pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(pq.NewConfig(pgtest.URL(t)))(t)
 	config.BinaryParameters = true
-	connector, err := pq.NewConnectorConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connector := must.Get(pq.NewConnectorConfig(config))(t)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -79,14 +71,9 @@ func onBoth(t *testing.T, test func(t *testing.T, d dialect, conn *sql.Conn)) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := d.open(t).Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(d.open(t).Conn(t.Context()))(t)
 			t.Cleanup(func() { _ = conn.Close() })
-			if _, err := conn.ExecContext(t.Context(), d.create); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.ExecContext(t.Context(), d.create))(t)
 			test(t, d, conn)
 		})
 	}
@@ -95,10 +82,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d dialect, conn *sql.Conn)) {
 // prepare prepares a statement and closes it at the end of the test.
 func prepare(t *testing.T, c *direct.Conn, text string) *direct.Stmt {
 	t.Helper()
-	stmt, err := c.Prepare(t.Context(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stmt := must.Get(c.Prepare(t.Context(), text))(t)
 	t.Cleanup(func() { _ = stmt.Close() })
 	return stmt
 }
@@ -108,10 +92,7 @@ func TestRows(t *testing.T) {
 		c := direct.NewConn(conn)
 		insert, read := prepare(t, c, d.insert), prepare(t, c, d.read)
 		for _, row := range [][]any{{1, true, "one", []byte("1")}, {int64(2), false, "", []byte("22")}, {3, nil, nil, nil}} {
-			result, err := insert.Exec(t.Context(), row...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := must.Get(insert.Exec(t.Context(), row...))(t)
 			if n, err := result.RowsAffected(); n != 1 || err != nil {
 				t.Errorf("%d rows, %v", n, err)
 			}
@@ -143,13 +124,9 @@ func TestArgumentsAndRowsAreNotKept(t *testing.T) {
 		c := direct.NewConn(conn)
 		insert, read := prepare(t, c, d.insert), prepare(t, c, d.read)
 		body := bytes.Repeat([]byte("x"), 1000)
-		if _, err := insert.Exec(t.Context(), 1, true, "one", body); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(insert.Exec(t.Context(), 1, true, "one", body))(t)
 		var kept direct.Row
-		if err := read.Query(t.Context(), func(row direct.Row) error { kept = row; return nil }, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, read.Query(t.Context(), func(row direct.Row) error { kept = row; return nil }, 1))
 		if diff := cmp.Diff(make(direct.Row, 4), kept); diff != "" {
 			t.Errorf("the row is still there (-want +got):\n%s", diff)
 		}
@@ -191,10 +168,7 @@ func TestErrorsLeaveTheConnectionUsable(t *testing.T) {
 // usable.
 func TestCanceledStatementLeavesTheConnectionUsable(t *testing.T) {
 	t.Parallel()
-	conn, err := openPostgres(t).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(openPostgres(t).Conn(t.Context()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	c := direct.NewConn(conn)
 	numbers := prepare(t, c, "SELECT generate_series(1, $1::bigint)")
@@ -237,19 +211,12 @@ func TestLostConnectionIsReported(t *testing.T) {
 func TestKilledConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t)
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(db.Conn(t.Context()))(t)
 	c := direct.NewConn(conn)
 	pid := prepare(t, c, "SELECT pg_backend_pid()")
 	var id driver.Value
-	if err := pid.Query(t.Context(), func(row direct.Row) error { id = row[0]; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "SELECT pg_terminate_backend($1, 10000)", id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pid.Query(t.Context(), func(row direct.Row) error { id = row[0]; return nil }))
+	must.Get(db.ExecContext(t.Context(), "SELECT pg_terminate_backend($1, 10000)", id))(t)
 	if err := pid.Query(t.Context(), func(direct.Row) error { return nil }); err == nil || !c.Lost() {
 		t.Errorf("got %v, lost %v", err, c.Lost())
 	}

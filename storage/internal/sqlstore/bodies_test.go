@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -31,13 +32,10 @@ func TestPageIsReadWholeIfTokensChange(t *testing.T) {
 			s := storeOfBodies(t)
 			s.texts[pointTokenByID] = strings.Replace(s.texts[pointTokenByID], tc.old, tc.new, 1)
 			queries := 0
-			page, err := s.pageTokens(t.Context(), &storage.TokenFilter{Tenant: someTenant, MaxBytes: 21}, func(columns string) string {
+			page := must.Get(s.pageTokens(t.Context(), &storage.TokenFilter{Tenant: someTenant, MaxBytes: 21}, func(columns string) string {
 				queries++
 				return byOrd(columns)
-			}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			}, nil))(t)
 			got := map[string]int{}
 			for i := range page {
 				got[page[i].ID] = len(page[i].Body)
@@ -89,11 +87,9 @@ func storeOfBodies(t *testing.T) *Store {
 	s := newStore(t)
 	s.dialect.SmallBody, s.dialect.Prepared = 10, false
 	for id, size := range map[string]int{"small": 10, "large": 11} {
-		if _, err := s.db.ExecContext(t.Context(),
+		must.Get(s.db.ExecContext(t.Context(),
 			`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, created_at, rev, body)
-				VALUES (?, randomblob(16), ?, 'token', zeroblob(16), '/', zeroblob(32), zeroblob(16), x'', 1, 1, 1, zeroblob(?))`, someTenant[:], id, size); err != nil {
-			t.Fatal(err)
-		}
+				VALUES (?, randomblob(16), ?, 'token', zeroblob(16), '/', zeroblob(32), zeroblob(16), x'', 1, 1, 1, zeroblob(?))`, someTenant[:], id, size))(t)
 	}
 	return s
 }

@@ -12,15 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 func emptyDatabase(t *testing.T) *sqlx.DB {
 	t.Helper()
-	db, err := sqlx.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlx.Open("sqlite", ":memory:"))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
 	return db
@@ -55,9 +53,7 @@ func migrate(ctx context.Context, db *sqlx.DB, files fs.FS, mode storage.Migrate
 func versionsOf(t *testing.T, db *sqlx.DB) []int {
 	t.Helper()
 	var done []int
-	if err := db.Select(&done, `SELECT version FROM vault_migrations ORDER BY version`); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Select(&done, `SELECT version FROM vault_migrations ORDER BY version`))
 	return done
 }
 
@@ -69,18 +65,12 @@ func TestMigrate(t *testing.T) {
 		"1002_second.sql": next(1002, `INSERT INTO a VALUES (2);`),
 	}
 	for range 2 {
-		if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, migrate(t.Context(), db, files, storage.MigrateAuto))
 	}
 	files["1010_third.sql"] = next(1010, `INSERT INTO a SELECT count(*) FROM a;`)
-	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, migrate(t.Context(), db, files, storage.MigrateAuto))
 	var rows []int
-	if err := db.Select(&rows, `SELECT x FROM a ORDER BY rowid`); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Select(&rows, `SELECT x FROM a ORDER BY rowid`))
 	if diff := cmp.Diff([]int{1, 2, 2}, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
@@ -113,9 +103,7 @@ func TestInvalidMigrationsAreRejected(t *testing.T) {
 	db := emptyDatabase(t)
 	old := fstest.MapFS{"1001_first.sql": first(`CREATE TABLE a (x INTEGER)`)}
 	newer := fstest.MapFS{"1001_first.sql": old["1001_first.sql"], "2001_next.sql": next(2001, `DROP TABLE a`)}
-	if err := migrate(t.Context(), db, newer, storage.MigrateAuto); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, migrate(t.Context(), db, newer, storage.MigrateAuto))
 	if err := migrate(t.Context(), db, old, storage.MigrateAuto); !errors.Is(err, storage.ErrNewerSchema) {
 		t.Errorf("a newer major version: got %v", err)
 	}
@@ -146,16 +134,12 @@ func TestTakenNamesAreRejected(t *testing.T) {
 		db.MustExec(theirs)
 		var before, after []string
 		names := `SELECT name FROM sqlite_schema ORDER BY name`
-		if err := db.Select(&before, names); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Select(&before, names))
 		err := migrate(t.Context(), db, files, storage.MigrateAuto)
 		if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if err := db.Select(&after, names); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Select(&after, names))
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("%s: the database has changed (-before +after):\n%s", name, diff)
 		}
@@ -170,9 +154,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	if err := check(); !errors.Is(err, storage.ErrOldSchema) || !strings.Contains(err.Error(), "1001") {
 		t.Errorf("an empty database: got %v", err)
 	}
-	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, migrate(t.Context(), db, files, storage.MigrateAuto))
 	if err := check(); err != nil {
 		t.Errorf("after the migrations: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -23,9 +24,7 @@ func TestLargeRowsComeInPieces(t *testing.T) {
 			`INSERT INTO vault_jobs (tenant_id, id, kind, run_at, attempts, dead, key_version, payload) VALUES (?, ?, 'react', 1, 0, 0, 1, zeroblob(?))`,
 		} {
 			id := storage.ID{byte(i + 1)}
-			if _, err := s.db.ExecContext(t.Context(), insert, someTenant[:], id[:], size); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.db.ExecContext(t.Context(), insert, someTenant[:], id[:], size))(t)
 		}
 	}
 	due, err := s.Expired(t.Context(), storage.ExpiredFilter{Now: time.Now(), Limit: rows})

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // the database of these tests
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -21,9 +22,7 @@ var someTenant = storage.ID{1}
 func newStore(t *testing.T) *Store {
 	t.Helper()
 	db := openDB(t)
-	if err := migrate(t.Context(), db, os.DirFS("../../sqlite/migrations"), storage.MigrateAuto); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, migrate(t.Context(), db, os.DirFS("../../sqlite/migrations"), storage.MigrateAuto))
 	d := Dialect{
 		Prepared:   true,
 		Conns:      1,
@@ -33,10 +32,7 @@ func newStore(t *testing.T) *Store {
 			return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
 		},
 	}
-	s, err := New(t.Context(), db, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(t.Context(), db, d))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -44,10 +40,7 @@ func newStore(t *testing.T) *Store {
 // openDB opens an empty SQLite database.
 func openDB(t *testing.T) *sqlx.DB {
 	t.Helper()
-	db, err := sqlx.Open("sqlite", filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlx.Open("sqlite", filepath.Join(t.TempDir(), "test.db")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

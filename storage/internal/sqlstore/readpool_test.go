@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
@@ -18,10 +19,7 @@ import (
 // so that it needs no tables.
 func newPoolStore(t *testing.T, d Dialect) *Store {
 	t.Helper()
-	s, err := New(t.Context(), openDB(t), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(t.Context(), openDB(t), d))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -79,10 +77,7 @@ func TestMostRecentConnectionIsUsedFirst(t *testing.T) {
 	s := newPoolStore(t, Dialect{Conns: 3})
 	var taken []*readConn
 	for range 3 {
-		l, err := s.points.take(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.points.take(t.Context(), time.Time{}))(t)
 		taken = append(taken, l)
 	}
 	for _, l := range taken {
@@ -160,10 +155,7 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	s := newPoolStore(t, Dialect{Conns: 3, Lifetime: time.Hour})
 	var taken []*readConn
 	for range 3 {
-		l, err := s.points.take(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.points.take(t.Context(), time.Time{}))(t)
 		taken = append(taken, l)
 	}
 	for _, l := range taken {
@@ -171,10 +163,7 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	}
 	taken[0].opened = taken[0].opened.Add(-time.Hour)
 	taken[2].opened = taken[2].opened.Add(-2 * time.Hour)
-	l, err := s.points.take(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.points.take(t.Context(), time.Time{}))(t)
 	defer s.points.give(l, true)
 	if l != taken[1] || len(s.points.idle) != 0 || s.open() != 1 {
 		t.Errorf("%d connections are open, of which %d idle", s.open(), len(s.points.idle))
@@ -225,9 +214,7 @@ func TestPanicInARowIsAnError(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	key := storage.Key{1}
-	if _, err := s.db.Exec(`INSERT INTO vault_claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.db.Exec(`INSERT INTO vault_claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]))(t)
 	conn := s.points.idle[0]
 	_, err := s.one(t.Context(), pointClaim, func(direct.Row) error { panic("a value") }, someTenant[:], key[:])
 	if err == nil || err.Error() != "storage: panic while reading a row (string)" {
@@ -246,10 +233,7 @@ func TestTenantHasShareOfLists(t *testing.T) {
 	t.Parallel()
 	s := sqliteShelf(t, 10).store
 	s.dialect.TenantLists, s.listing = 1, share.New[storage.ID](share.Limits{Each: 1})
-	leave, err := s.enterList(t.Context(), someTenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	leave := must.Get(s.enterList(t.Context(), someTenant))(t)
 	list := func(tenant storage.ID) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -47,9 +48,7 @@ func TestScan(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if err := test.dest.Scan(test.src); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, test.dest.Scan(test.src))
 			if diff := cmp.Diff(test.want, test.dest, cmp.Comparer(sameTime)); diff != "" {
 				t.Errorf("scanned (-want +got):\n%s", diff)
 			}
@@ -95,9 +94,7 @@ func TestScanCopies(t *testing.T) {
 	t.Parallel()
 	src := []byte("abc")
 	var got blobColumn
-	if err := got.Scan(src); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, got.Scan(src))
 	src[0] = 'X'
 	if string(got) != "abc" {
 		t.Errorf("got %q", got)

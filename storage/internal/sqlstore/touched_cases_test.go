@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -106,10 +107,7 @@ func (s *shelf) hold(t *testing.T, test tokenCase) {
 // holdBehind looks for a token beyond the last one. That must not touch any
 // tokens, above all not tokens of other tenants.
 func (s *shelf) holdBehind(t *testing.T, n int) {
-	l, err := s.store.newTokenList(t.Context(), storage.TokenFilter{Tenant: someTenant})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.store.newTokenList(t.Context(), storage.TokenFilter{Tenant: someTenant}))(t)
 	s.to.take()
 	start := time.Now()
 	place, err := l.tokenAt(t.Context(), nil, n+100)

@@ -22,6 +22,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -242,10 +243,7 @@ func sqliteSteps(t *testing.T, path string, q recorded) int {
 	defer libc.Xfree(tls, out)
 	pointer := func() uintptr { return uintptr(binary.NativeEndian.Uint64(libc.GoBytes(out, 8))) }
 	text := func(s string) uintptr {
-		p, err := libc.CString(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(libc.CString(s))(t)
 		return p
 	}
 	ok(sqlite3.Xsqlite3_open_v2(tls, text(path), out, sqlite3.SQLITE_OPEN_READWRITE, 0))
@@ -366,10 +364,7 @@ const explain = `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) `
 // explainGeneric runs a query with the plan for any values.
 func explainGeneric(t *testing.T, db *sqlx.DB, query string, args []any) (text string) {
 	t.Helper()
-	conn, err := db.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(db.Connx(t.Context()))(t)
 	defer func() { _ = conn.Close() }()
 	literals := make([]string, len(args))
 	for i, arg := range args {
@@ -403,9 +398,7 @@ func scannedRows(t *testing.T, explained string) int {
 func sumScans(t *testing.T, explained string, of func(*planNode) float64) float64 {
 	t.Helper()
 	var plans []struct{ Plan planNode }
-	if err := json.Unmarshal([]byte(explained), &plans); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(explained), &plans))
 	var sum func(n *planNode) float64
 	sum = func(n *planNode) (total float64) {
 		if strings.Contains(n.Type, "Scan") {

@@ -5,25 +5,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestDialerNoticesADeadPeer(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	conn, err := newDialer(0).DialTimeout("tcp", l.Addr().String(), deadPeer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(newDialer(0).DialTimeout("tcp", l.Addr().String(), deadPeer))(t)
 	defer conn.Close()
-	raw, err := conn.(*line).Conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = raw.Control(func(fd uintptr) {
+	raw := must.Get(conn.(*line).Conn.(*net.TCPConn).SyscallConn())(t)
+	err := raw.Control(func(fd uintptr) {
 		for name, option := range map[string][2]int{
 			"TCP_USER_TIMEOUT": {unix.TCP_USER_TIMEOUT, int(deadPeer.Milliseconds())},
 			"TCP_KEEPIDLE":     {unix.TCP_KEEPIDLE, int(deadPeer.Seconds()) / 3},

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestStatementDeadline reads from a server that trickles, and from a server
@@ -56,9 +58,7 @@ func ask(t *testing.T, each, seconds int) (time.Duration, error) {
 	var silence atomic.Int64
 	silence.Store(int64(10 * time.Second))
 	l, start := &line{Conn: client, silence: &silence}, time.Now()
-	if _, err := l.Write([]byte{'Q'}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Write([]byte{'Q'}))(t)
 	b := make([]byte, leastRate)
 	for left := each * seconds; left > 0; {
 		n, err := l.Read(b)
