@@ -3,6 +3,8 @@ package sqlite
 import (
 	"fmt"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -25,7 +27,9 @@ func (w *writer) applyChange(c *storage.Change) error {
 		w.deleteTokens, w.deleteRecords, w.deleteJobs,
 		w.reseal, w.insertLogs,
 	} {
-		if err := step(c); err != nil {
+		if err := step(c); codeOf(err) != sqlite3.SQLITE_OK {
+			return describe("writing", err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -47,27 +51,37 @@ func (w *writer) newRow() *values {
 // returns a conflict.
 func (w *writer) guarded(kind storage.ConflictKind, index int, stmt statementID, args ...any) error {
 	changed, err := w.exec(stmt, args...)
-	switch {
-	case err != nil:
-		return describe("writing", err)
-	case changed == 0:
+	if err == nil && changed == 0 {
 		return conflict(kind, index)
-	default:
-		return nil
 	}
+	return err
+}
+
+// read runs a statement that returns columns of one row if a guard holds. Otherwise
+// it returns a conflict.
+func (w *writer) read(kind storage.ConflictKind, index int, stmt statementID, dest []*[]byte, args ...any) error {
+	found, err := w.found(stmt, dest, args...)
+	if err == nil && !found {
+		return conflict(kind, index)
+	}
+	return err
+}
+
+// either returns one conflict if a statement finds a row, and otherwise the other.
+func (w *writer) either(index int, found, missing storage.ConflictKind, stmt statementID, args ...any) error {
+	if err := w.read(missing, index, stmt, nil, args...); err != nil {
+		return err
+	}
+	return conflict(found, index)
 }
 
 // insert inserts a row that no guard covers.
 func (w *writer) insert(what string, index int, stmt statementID, args ...any) error {
 	_, err := w.exec(stmt, args...)
-	switch {
-	case err == nil:
-		return nil
-	case isConstraint(err):
+	if isConstraint(err) {
 		return fmt.Errorf("%w: the id of a %s (row %d)", storage.ErrExists, what, index)
-	default:
-		return describe("writing", err)
 	}
+	return err
 }
 
 func (w *writer) applyClaim(c *storage.Change) error {
@@ -93,10 +107,11 @@ func (w *writer) insertRecords(c *storage.Change) error {
 	for i := range c.InsertRecords {
 		r := &c.InsertRecords[i]
 		sqlstore.PutRecord(w.newRow(), r, r.Rev)
-		if err := w.guarded(storage.KeyTaken, i, stmtInsertRecord, w.row...); err != nil {
-			return err
+		err := w.guarded(storage.KeyTaken, i, stmtInsertRecord, w.row...)
+		if err == nil {
+			err = w.insertLookups(r, i)
 		}
-		if err := w.insertLookups(r, i); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -124,17 +139,13 @@ func (w *writer) updateRecords(c *storage.Change) error {
 		u := &c.UpdateRecords[i]
 		r := &u.Record
 		var key, alt []byte
-		found, err := w.found(stmtReadRecordKeys, []*[]byte{&key, &alt}, w.tenant, r.Kind, r.ID[:], u.Rev)
-		if err != nil {
-			return describe("writing", err)
-		}
-		if !found {
-			return conflict(storage.RecordStale, i)
+		if err := w.read(storage.RecordStale, i, stmtReadRecordKeys, []*[]byte{&key, &alt}, w.tenant, r.Kind, r.ID[:], u.Rev); err != nil {
+			return err
 		}
 		w.row = w.row[:0]
 		sqlstore.PutRecordReplaced(&w.row, r)
 		if _, err := w.exec(stmtUpdateRecord, append(w.row, w.tenant, r.Kind, r.ID[:], u.Rev)...); err != nil {
-			return describe("writing", err)
+			return err
 		}
 		if err := w.deleteLookups(key, alt); err != nil {
 			return err
@@ -153,12 +164,8 @@ func (w *writer) deleteRecords(c *storage.Change) error {
 	for i := range c.DeleteRecords {
 		d := &c.DeleteRecords[i]
 		var key, alt []byte
-		found, err := w.found(stmtDeleteRecord, []*[]byte{&key, &alt}, w.tenant, d.Kind, d.ID[:], d.Rev)
-		if err != nil {
-			return describe("writing", err)
-		}
-		if !found {
-			return conflict(storage.RecordStale, i)
+		if err := w.read(storage.RecordStale, i, stmtDeleteRecord, []*[]byte{&key, &alt}, w.tenant, d.Kind, d.ID[:], d.Rev); err != nil {
+			return err
 		}
 		w.wrote = true
 		if err := w.deleteLookups(key, alt); err != nil {
@@ -174,7 +181,7 @@ func (w *writer) deleteLookups(keys ...[]byte) error {
 			continue
 		}
 		if _, err := w.exec(stmtDeleteLookup, key, w.tenant); err != nil {
-			return describe("writing", err)
+			return err
 		}
 	}
 	return nil
@@ -226,7 +233,7 @@ func (w *writer) reseal(c *storage.Change) error {
 			stmt, key = stmtResealJob, s.Key[:len(storage.ID{})]
 		}
 		if _, err := w.exec(stmt, bytesOf(s.Body), s.KeyVersion, w.tenant, key, s.Below()); err != nil {
-			return describe("writing", err)
+			return err
 		}
 	}
 	return nil
@@ -238,7 +245,7 @@ func (w *writer) insertLogs(c *storage.Change) error {
 	}
 	seq, err := w.seqOf(c.Tenant)
 	if err != nil {
-		return describe("writing", err)
+		return err
 	}
 	for i := range c.Logs {
 		l := &c.Logs[i]

@@ -11,13 +11,13 @@ func (w *writer) insertTokens(c *storage.Change) error {
 		sqlstore.PutToken(w.newRow(), t)
 		ord := w.row[1]
 		n, err := w.exec(stmtInsertToken, w.row...)
+		if err == nil && n == 0 {
+			err = w.either(i, storage.TokenIDTaken, storage.DuplicateTaken, stmtFindTakenToken, w.tenant, t.ID, t.Ord[:])
+		}
 		if err != nil {
-			return describe("writing", err)
+			return err
 		}
-		if n == 0 {
-			return w.takenBy(t, i)
-		}
-		if err := w.insertHashes(ord, t.Hashes); err != nil {
+		if err := w.eachHash(stmtInsertHash, ord, t.Hashes); err != nil {
 			return err
 		}
 		if err := w.ensureSet(&c.Tenant, t); err != nil {
@@ -28,32 +28,11 @@ func (w *writer) insertTokens(c *storage.Change) error {
 	return nil
 }
 
-// takenBy returns the conflict on the unique key that is taken.
-func (w *writer) takenBy(t *storage.Token, index int) error {
-	taken, err := w.found(stmtFindTakenToken, nil, w.tenant, t.ID, t.Ord[:])
-	switch {
-	case err != nil:
-		return describe("writing", err)
-	case taken:
-		return conflict(storage.TokenIDTaken, index)
-	default:
-		return conflict(storage.DuplicateTaken, index)
-	}
-}
-
-func (w *writer) insertHashes(ord any, hashes []storage.Hash) error {
+// eachHash runs a statement for each hash of a token.
+func (w *writer) eachHash(stmt statementID, ord any, hashes []storage.Hash) error {
 	for i := range hashes {
-		if _, err := w.exec(stmtInsertHash, w.tenant, hashes[i][:], ord); err != nil {
-			return describe("writing", err)
-		}
-	}
-	return nil
-}
-
-func (w *writer) deleteHashes(ord any, hashes []storage.Hash) error {
-	for i := range hashes {
-		if _, err := w.exec(stmtDeleteHash, w.tenant, hashes[i][:], ord); err != nil {
-			return describe("writing", err)
+		if _, err := w.exec(stmt, w.tenant, hashes[i][:], ord); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -66,7 +45,7 @@ func (w *writer) ensureSet(tenant *storage.ID, t *storage.Token) error {
 		return nil
 	}
 	if _, err := w.exec(stmtInsertSet, w.tenant, t.Set[:], sqlstore.JoinContainers(t.Containers)); err != nil {
-		return describe("writing", err)
+		return err
 	}
 	w.sets = append(w.sets, key)
 	return nil
@@ -97,21 +76,17 @@ func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 		return w.replaceToken(ord, u, index)
 	}
 	var old []byte
-	found, err := w.found(stmtReadHashes, []*[]byte{&old}, w.tenant, ord, u.Rev)
-	switch {
-	case err != nil:
-		return describe("writing", err)
-	case !found:
-		return conflict(storage.TokenStale, index)
+	if err := w.read(storage.TokenStale, index, stmtReadHashes, []*[]byte{&old}, w.tenant, ord, u.Rev); err != nil {
+		return err
 	}
 	if err := w.replaceToken(ord, u, index); err != nil {
 		return err
 	}
 	before := splitHashes(old)
-	if err := w.deleteHashes(ord, without(before, t.Hashes)); err != nil {
+	if err := w.eachHash(stmtDeleteHash, ord, without(before, t.Hashes)); err != nil {
 		return err
 	}
-	return w.insertHashes(ord, without(t.Hashes, before))
+	return w.eachHash(stmtInsertHash, ord, without(t.Hashes, before))
 }
 
 // replaceToken runs the update. It changes no row if no row has the revision,
@@ -119,22 +94,10 @@ func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 func (w *writer) replaceToken(ord any, u *storage.TokenUpdate, index int) error {
 	w.row = w.row[:0]
 	sqlstore.PutTokenReplaced(&w.row, u)
-	n, err := w.exec(stmtUpdateToken, append(w.row, w.tenant, ord, u.Rev)...)
-	if err != nil {
-		return describe("writing", err)
+	if n, err := w.exec(stmtUpdateToken, append(w.row, w.tenant, ord, u.Rev)...); err != nil || n > 0 {
+		return err
 	}
-	if n > 0 {
-		return nil
-	}
-	found, err := w.found(stmtFindToken, nil, w.tenant, ord, u.Rev)
-	switch {
-	case err != nil:
-		return describe("writing", err)
-	case found:
-		return conflict(storage.DuplicateTaken, index)
-	default:
-		return conflict(storage.TokenStale, index)
-	}
+	return w.either(index, storage.DuplicateTaken, storage.TokenStale, stmtFindToken, w.tenant, ord, u.Rev)
 }
 
 func (w *writer) deleteTokens(c *storage.Change) error {
@@ -142,15 +105,12 @@ func (w *writer) deleteTokens(c *storage.Change) error {
 		d := &c.DeleteTokens[i]
 		ord := any(d.Ord[:])
 		var old []byte
-		found, err := w.found(stmtDeleteToken, []*[]byte{&old}, w.tenant, ord, d.Rev)
+		err := w.read(storage.TokenStale, i, stmtDeleteToken, []*[]byte{&old}, w.tenant, ord, d.Rev)
 		if err != nil {
-			return describe("writing", err)
-		}
-		if !found {
-			return conflict(storage.TokenStale, i)
+			return err
 		}
 		w.wrote = true
-		if err := w.deleteHashes(ord, splitHashes(old)); err != nil {
+		if err := w.eachHash(stmtDeleteHash, ord, splitHashes(old)); err != nil {
 			return err
 		}
 		w.counts.addToken(c.Tenant, d.Set, d.Type, -1)

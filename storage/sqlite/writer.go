@@ -41,9 +41,9 @@ type writer struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	file  file
-	on    *direct.Conn // conn
-	stmts [statementCount]*direct.Stmt
-	tx    storage.SQLTx // a transaction of the application to write in; nil for its own
+	on    *direct.Conn   // conn
+	stmts []*direct.Stmt // by statementID; nil if not prepared yet
+	tx    storage.SQLTx  // a transaction of the application to write in; nil for its own
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the current call has changed something
@@ -82,7 +82,7 @@ type setKey struct {
 func newWriter(db *sql.DB, conn *sql.Conn, f file, wait time.Duration) *writer {
 	return &writer{
 		db: db, conn: conn, file: f, on: direct.NewConn(conn), wait: wait,
-		counts: newCountChanges(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
+		stmts: make([]*direct.Stmt, len(statementTexts)), counts: newCountChanges(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
 	}
 }
 
@@ -327,7 +327,7 @@ func (w *writer) exec(id statementID, args ...any) (int64, error) {
 
 func (w *writer) result(id statementID, args []any) (driver.Result, error) {
 	if w.tx != nil {
-		return w.tx.ExecContext(background, statementText[id], args...)
+		return w.tx.ExecContext(background, statementTexts[id], args...)
 	}
 	stmt, err := w.prepared(id)
 	if err != nil {
@@ -339,7 +339,7 @@ func (w *writer) result(id statementID, args []any) (driver.Result, error) {
 // query runs a statement and calls row for each of its rows.
 func (w *writer) query(id statementID, row func(direct.Row) error, args ...any) error {
 	if w.tx != nil {
-		return direct.QueryTx(background, w.tx, statementText[id], row, args...)
+		return direct.QueryTx(background, w.tx, statementTexts[id], row, args...)
 	}
 	stmt, err := w.prepared(id)
 	if err != nil {
@@ -364,7 +364,7 @@ func (w *writer) found(id statementID, dest []*[]byte, args ...any) (bool, error
 
 func (w *writer) prepared(id statementID) (*direct.Stmt, error) {
 	if w.stmts[id] == nil {
-		stmt, err := w.on.Prepare(background, statementText[id])
+		stmt, err := w.on.Prepare(background, statementTexts[id])
 		if err != nil {
 			return nil, err
 		}
