@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"math"
 	"slices"
 	"time"
@@ -25,37 +24,12 @@ import (
 // transactions from xid on, in the order of their numbers, up to the oldest
 // open one.
 type logPlace struct {
-	live    bool
-	cluster int64 // the server that assigned the transaction numbers
-	since   int64 // ignore entries created before this time
-	seen    int64 // about when the last entry was created, in microseconds
-	xid     int64
-	id      storage.ID // of the last entry
-}
-
-const placeSize = 1 + 4*8 + len(storage.ID{})
-
-func (p *logPlace) encode() storage.LogPlace {
-	b := make([]byte, 1, placeSize)
-	if p.live {
-		b[0] = 1
-	}
-	for _, n := range []int64{p.cluster, p.since, p.seen, p.xid} {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	return append(b, p.id[:]...)
-}
-
-func decodePlace(b storage.LogPlace) (*logPlace, error) {
-	if len(b) != placeSize || b[0] > 1 {
-		return nil, sqlstore.ErrPlace
-	}
-	p := &logPlace{live: b[0] == 1}
-	for i, n := range []*int64{&p.cluster, &p.since, &p.seen, &p.xid} {
-		*n = int64(binary.BigEndian.Uint64(b[1+8*i:]))
-	}
-	copy(p.id[:], b[placeSize-len(p.id):])
-	return p, nil
+	Live    bool
+	Cluster int64 // the server that assigned the transaction numbers
+	Since   int64 // ignore entries created before this time
+	Seen    int64 // about when the last entry was created, in microseconds
+	Xid     int64
+	ID      storage.ID // of the last entry
 }
 
 // logBounds describes the state of the server's transactions. Transactions
@@ -84,7 +58,7 @@ const overlap = time.Hour
 
 // history returns the place before the entries that were created since a time.
 func (b *logBounds) history(since int64) *logPlace {
-	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.settled, id: sqlstore.FirstID(since)}
+	return &logPlace{Cluster: b.cluster, Since: since, Seen: since, Xid: b.settled, ID: sqlstore.FirstID(since)}
 }
 
 // place returns where to continue. Transaction numbers of another server mean
@@ -94,16 +68,17 @@ func (b *logBounds) history(since int64) *logPlace {
 func (b *logBounds) place(f *storage.LogFollowing) (*logPlace, error) {
 	switch {
 	case f.After == nil && f.From.IsZero():
-		return &logPlace{live: true, cluster: b.cluster, since: math.MinInt64, seen: time.Now().UnixMicro(), xid: b.oldest}, nil
+		return &logPlace{Live: true, Cluster: b.cluster, Since: math.MinInt64, Seen: time.Now().UnixMicro(), Xid: b.oldest}, nil
 	case f.After == nil:
 		return b.history(f.From.UnixMicro()), nil
 	}
-	p, err := decodePlace(f.After)
-	if err == nil && (p.cluster != b.cluster || p.xid > b.next) {
-		p = b.history(max(p.since, p.seen-overlap.Microseconds()))
+	p := &logPlace{}
+	err := sqlstore.DecodePlace(f.After, p)
+	if err == nil && (p.Cluster != b.cluster || p.Xid > b.next) {
+		p = b.history(max(p.Since, p.Seen-overlap.Microseconds()))
 	}
-	if err == nil && !p.live && p.xid == 0 {
-		p.xid = b.settled // the end of history was not known before
+	if err == nil && !p.Live && p.Xid == 0 {
+		p.Xid = b.settled // the end of history was not known before
 	}
 	return p, err
 }
@@ -119,28 +94,31 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		return nil, nil, err
 	}
 	if b.settled == 0 {
-		return nil, p.encode(), nil
+		return nil, sqlstore.EncodePlace(p), nil
 	}
 	if f.Until != nil {
 		return s.logsUntil(ctx, &f, p, &b)
 	}
-	var page []sqlstore.FollowedLog
-	for !p.live && len(page) == 0 && err == nil && f.Limit > 0 {
-		page, err = s.pastLogs(ctx, &f, p, &b)
+	var logs []storage.Log
+	for !p.Live && len(logs) == 0 && err == nil && f.Limit > 0 {
+		logs, err = s.pastLogs(ctx, &f, p, &b)
 	}
-	if p.live && len(page) == 0 && err == nil && f.Limit > 0 {
-		page, err = s.liveLogs(ctx, &f, p, &b)
+	if p.Live && len(logs) == 0 && err == nil && f.Limit > 0 {
+		logs, err = s.liveLogs(ctx, &f, p, &b)
 	}
-	logs := make([]storage.Log, len(page))
-	for i := range page {
-		logs[i] = page[i].Log
-		p.seen = page[i].CreatedAt.UnixMicro()
+	p.see(logs)
+	return logs, sqlstore.EncodePlace(p), err
+}
+
+// see notes the time of the last entry.
+func (p *logPlace) see(logs []storage.Log) {
+	if n := len(logs); n > 0 {
+		p.Seen = logs[n-1].CreatedAt.UnixMicro()
 	}
-	return logs, p.encode(), err
 }
 
 // followed returns the function that reads what a follower wants.
-func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, string, string, ...any) ([]sqlstore.FollowedLog, error) {
+func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, string, string, ...any) ([]storage.Log, error) {
 	if f.IDsOnly {
 		return sqlstore.PackedIDs
 	}
@@ -149,41 +127,41 @@ func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, st
 
 // pastLogs reads history after a place. It may return no entries before the end
 // of history, if all the entries it has read come later in the order.
-func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
+func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, error) {
 	page, err := followed(f)(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
 		AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
-		f.Tenant[:], p.id[:], p.since, p.xid, b.next, f.Limit)
+		f.Tenant[:], p.ID[:], p.Since, p.Xid, b.next, f.Limit)
 	if err != nil {
 		return nil, err
 	}
 	if len(page) < f.Limit {
-		p.live, p.id = true, storage.ID{}
+		p.Live, p.ID = true, storage.ID{}
 	} else {
-		p.id = page[len(page)-1].ID
+		p.ID = page[len(page)-1].ID
 	}
 	return s.withoutNew(ctx, page, b)
 }
 
 // withoutNew drops the entries of transactions that have begun since the bounds
 // were read. The follower gets them when it is live.
-func (s *Store) withoutNew(ctx context.Context, page []sqlstore.FollowedLog, b *logBounds) ([]sqlstore.FollowedLog, error) {
-	if !slices.ContainsFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next }) {
+func (s *Store) withoutNew(ctx context.Context, page []storage.Log, b *logBounds) ([]storage.Log, error) {
+	if !slices.ContainsFunc(page, func(l storage.Log) bool { return l.Seq >= b.next }) {
 		return page, nil
 	}
 	now, err := s.logBounds(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next && l.Number < now.next }), nil
+	return slices.DeleteFunc(page, func(l storage.Log) bool { return l.Seq >= b.next && l.Seq < now.next }), nil
 }
 
 // liveLogs reads entries of settled transactions after a place.
-func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
+func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, error) {
 	page, err := followed(f)(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.xid >= ? AND l.xid < ?
 		AND (l.xid > ? OR l.id > ?) AND l.created_at >= ? ORDER BY l.xid, l.id LIMIT ?`,
-		f.Tenant[:], p.xid, b.settled, p.xid, p.id[:], p.since, f.Limit)
+		f.Tenant[:], p.Xid, b.settled, p.Xid, p.ID[:], p.Since, f.Limit)
 	if len(page) > 0 {
-		p.xid, p.id = page[len(page)-1].Number, page[len(page)-1].ID
+		p.Xid, p.ID = page[len(page)-1].Seq, page[len(page)-1].ID
 	}
 	return page, err
 }
@@ -191,25 +169,21 @@ func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPla
 // logsUntil reads the entries before a place that was live from the start. They
 // are the history that ends at that place.
 func (s *Store) logsUntil(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, storage.LogPlace, error) {
-	until, err := decodePlace(f.Until)
+	var until logPlace
+	if err := sqlstore.DecodePlace(f.Until, &until); err != nil {
+		return nil, nil, err
+	}
+	if p.Live || f.Limit <= 0 || b.settled < until.Xid && until.Cluster == b.cluster {
+		return nil, sqlstore.EncodePlace(p), nil
+	}
+	p.Xid = until.Xid
+	logs, err := s.pastLogs(ctx, f, p, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.live || f.Limit <= 0 || b.settled < until.xid && until.cluster == b.cluster {
-		return nil, p.encode(), nil
-	}
-	p.xid = until.xid
-	page, err := s.pastLogs(ctx, f, p, b)
-	if err != nil {
-		return nil, nil, err
-	}
-	logs := make([]storage.Log, len(page))
-	for i := range page {
-		logs[i] = page[i].Log
-		p.seen = page[i].CreatedAt.UnixMicro()
-	}
-	if p.live {
+	p.see(logs)
+	if p.Live {
 		return logs, f.Until, nil
 	}
-	return logs, p.encode(), nil
+	return logs, sqlstore.EncodePlace(p), nil
 }

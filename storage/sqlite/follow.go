@@ -3,7 +3,6 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"maps"
 	"math"
 	"time"
@@ -18,21 +17,9 @@ import (
 // logPlace is a place in the log. The log is in commit order, because there is
 // one writer at a time.
 type logPlace struct {
-	seq   int64
-	id    storage.ID // of the last entry
-	since int64      // ignore entries created before this time
-}
-
-func (p *logPlace) encode() storage.LogPlace {
-	return binary.BigEndian.AppendUint64(sqlstore.AppendPlace(nil, p.seq, p.id), uint64(p.since))
-}
-
-func decodePlace(b storage.LogPlace) (*logPlace, error) {
-	seq, id, rest, err := sqlstore.ReadPlace(b)
-	if err != nil || len(rest) != 8 {
-		return nil, sqlstore.ErrPlace
-	}
-	return &logPlace{seq: seq, id: id, since: int64(binary.BigEndian.Uint64(rest))}, nil
+	Seq   int64
+	ID    storage.ID // of the last entry
+	Since int64      // ignore entries created before this time
 }
 
 // highestID sorts after all entries of a transaction.
@@ -42,27 +29,26 @@ const lastSeq = `SELECT COALESCE(max(seq), 0) FROM vault_logs WHERE tenant_id = 
 
 // FollowLogs implements [storage.Follower].
 func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
-	p := &logPlace{since: math.MinInt64}
+	p := &logPlace{Since: math.MinInt64}
 	var err error
 	switch {
 	case f.After != nil:
-		p, err = decodePlace(f.After)
+		err = sqlstore.DecodePlace(f.After, p)
 	case f.From.IsZero():
-		if p.seq, err = sqlstore.Number(ctx, s.reader, lastSeq, f.Tenant[:]); err != nil {
+		if p.Seq, err = sqlstore.Number(ctx, s.reader, lastSeq, f.Tenant[:]); err != nil {
 			return nil, nil, err
 		}
-		p.id = highestID
-		return nil, p.encode(), nil // entries written since then come after the place
+		p.ID = highestID
+		return nil, sqlstore.EncodePlace(p), nil // entries written since then come after the place
 	default:
-		p.since = f.From.UnixMicro()
-		p.id = sqlstore.FirstID(p.since)
+		p.Since = f.From.UnixMicro()
+		p.ID = sqlstore.FirstID(p.Since)
 	}
 	last := int64(math.MaxInt64)
 	if err == nil && f.Until != nil {
-		var until *logPlace
-		if until, err = decodePlace(f.Until); err == nil {
-			last = until.seq
-		}
+		var until logPlace
+		err = sqlstore.DecodePlace(f.Until, &until)
+		last = until.Seq
 	}
 	if err != nil {
 		return nil, nil, err
@@ -72,33 +58,25 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		return nil, nil, err
 	}
 	if f.Until != nil && len(page) < f.Limit {
-		return plainLogs(page), f.Until, nil
+		return page, f.Until, nil
 	}
 	if n := len(page); n > 0 {
-		p.seq, p.id = page[n-1].Number, page[n-1].ID
+		p.Seq, p.ID = page[n-1].Seq, page[n-1].ID
 	}
-	return plainLogs(page), p.encode(), nil
+	return page, sqlstore.EncodePlace(p), nil
 }
 
 // followed reads the entries after a place, up to the number last. An index alone
 // has the ids.
-func (s *Store) followed(ctx context.Context, f *storage.LogFollowing, p *logPlace, last int64) ([]sqlstore.FollowedLog, error) {
+func (s *Store) followed(ctx context.Context, f *storage.LogFollowing, p *logPlace, last int64) ([]storage.Log, error) {
 	const after = `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ? AND l.id > ?`
 	const order = ` ORDER BY l.seq, l.id LIMIT ?`
-	first := sqlstore.FirstID(p.since)
+	first := sqlstore.FirstID(p.Since)
 	if f.IDsOnly {
-		return sqlstore.FollowedIDs(ctx, s.reader, "l.seq", after+order, f.Tenant[:], p.seq, p.id[:], last, first[:], f.Limit)
+		return sqlstore.FollowedIDs(ctx, s.reader, "l.seq", after+order, f.Tenant[:], p.Seq, p.ID[:], last, first[:], f.Limit)
 	}
 	return sqlstore.Followed(ctx, s.reader, "l.seq", after+` AND l.created_at >= ?`+order,
-		f.Tenant[:], p.seq, p.id[:], last, first[:], p.since, f.Limit)
-}
-
-func plainLogs(page []sqlstore.FollowedLog) []storage.Log {
-	logs := make([]storage.Log, len(page))
-	for i := range page {
-		logs[i] = page[i].Log
-	}
-	return logs
+		f.Tenant[:], p.Seq, p.ID[:], last, first[:], p.Since, f.Limit)
 }
 
 // seqs holds the sequence numbers of the current transaction in the logs of

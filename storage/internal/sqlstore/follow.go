@@ -20,37 +20,27 @@ func logDest(e *storage.Log) []sql.Scanner {
 	}
 }
 
-// FollowedLog is a log entry with the number of its transaction.
-type FollowedLog struct {
-	storage.Log
-	Number int64
-}
-
 // Followed returns log entries. number is the column with the number of their
 // transaction. where is a condition on vault_logs l, followed by an order and a
 // limit.
-func Followed(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
+func Followed(ctx context.Context, s *Store, number, where string, args ...any) ([]storage.Log, error) {
 	return s.followed(ctx, number, `vault_logs l WHERE `+where, args)
 }
 
-func (s *Store) followed(ctx context.Context, number, from string, args []any) ([]FollowedLog, error) {
-	var page []FollowedLog
-	var e FollowedLog
-	dest := append(logDest(&e.Log), (*int64Column)(&e.Number))
-	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM `+from, args, dest,
-		func() {
-			e.Seq = e.Number
-			page = append(page, e)
-		})
+func (s *Store) followed(ctx context.Context, number, from string, args []any) ([]storage.Log, error) {
+	var page []storage.Log
+	var e storage.Log
+	dest := append(logDest(&e), (*int64Column)(&e.Seq))
+	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM `+from, args, dest, func() { page = append(page, e) })
 	return page, err
 }
 
 // FollowedIDs is like Followed, for ids and numbers only. CreatedAt is the time in
 // the id.
-func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
-	var page []FollowedLog
-	var e FollowedLog
-	dest := []sql.Scanner{(*idColumn)(&e.ID), (*int64Column)(&e.Number)}
+func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...any) ([]storage.Log, error) {
+	var page []storage.Log
+	var e storage.Log
+	dest := []sql.Scanner{(*idColumn)(&e.ID), (*int64Column)(&e.Seq)}
 	err := s.prepares().each(ctx, `SELECT l.id, `+number+` FROM vault_logs l WHERE `+where, args, dest, func() {
 		page = append(page, followedID(e.ID, e.Number))
 	})
@@ -93,19 +83,21 @@ func Number(ctx context.Context, s *Store, query string, args ...any) (int64, er
 // ErrPlace means that a place in the log cannot be decoded.
 var ErrPlace = errors.New("storage: this is not a place in the log")
 
-// AppendPlace encodes a part of a place in the log: a number and an id.
-func AppendPlace(place storage.LogPlace, number int64, id storage.ID) storage.LogPlace {
-	return append(binary.BigEndian.AppendUint64(place, uint64(number)), id[:]...)
+// EncodePlace encodes a place in the log, which has a fixed size.
+func EncodePlace(place any) storage.LogPlace {
+	b, err := binary.Append(nil, binary.BigEndian, place)
+	if err != nil {
+		panic(err) // unreachable: places have a fixed size
+	}
+	return b
 }
 
-// ReadPlace decodes the result of AppendPlace and returns the rest.
-func ReadPlace(place storage.LogPlace) (number int64, id storage.ID, rest storage.LogPlace, err error) {
-	if len(place) < 8+len(id) {
-		return 0, id, nil, ErrPlace
+// DecodePlace decodes the result of EncodePlace.
+func DecodePlace(b storage.LogPlace, place any) error {
+	if n, err := binary.Decode(b, binary.BigEndian, place); err != nil || n != len(b) {
+		return ErrPlace
 	}
-	number = int64(binary.BigEndian.Uint64(place))
-	copy(id[:], place[8:])
-	return number, id, place[8+len(id):], nil
+	return nil
 }
 
 // FirstID returns an id that is at most the id of any entry created at a time

@@ -283,9 +283,8 @@ func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs
 		}
 	}
 	_, args := s.dialect.In(`l.id`, ids)
-	page, err := s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
+	return s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
 		WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) l WHERE l.id = w.id`, append(args, s.dialect.ID(tenant)))
-	return plain(page), err
 }
 
 // LogsBySeq returns log entries by sequence number, if an index has the numbers
@@ -327,11 +326,11 @@ func LogsBySeq(ctx context.Context, s *Store, tenant storage.ID, refs []storage.
 			}
 		}
 	}
-	return plain(found), nil
+	return found, nil
 }
 
 // logsByType returns log entries by id, if the key has the type before the id.
-func (s *Store) logsByType(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]FollowedLog, error) {
+func (s *Store) logsByType(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -347,12 +346,4 @@ func (s *Store) logsByType(ctx context.Context, tenant storage.ID, refs []storag
 
 func compareRefs(a, b storage.LogRef) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), bytes.Compare(a.ID[:], b.ID[:]))
-}
-
-func plain(page []FollowedLog) []storage.Log {
-	logs := make([]storage.Log, len(page))
-	for i := range page {
-		logs[i] = page[i].Log
-	}
-	return logs
 }
