@@ -247,7 +247,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 				return err
 			}
 			if n := len(found); n == 0 || found[n-1].tenant != storage.ID(tenant) {
-				found = append(found, tenantKeys{storage.ID(tenant), wire.NewArray(wire.OIDBytea, 1)})
+				found = append(found, tenantKeys{storage.ID(tenant), wire.NewArray(sqlstore.Blob, 1)})
 			}
 			found[len(found)-1].keys.Bytes(key)
 		}

@@ -364,11 +364,11 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 // in returns an IN condition whose text does not depend on the number of
 // values.
 func in(column string, values []any) (string, []any) {
-	k := wire.Bytea
+	k := sqlstore.Blob
 	if _, ok := values[0].(string); ok {
-		k = wire.Text
+		k = sqlstore.Text
 	}
-	a := wire.NewArray(k.OID, len(values))
+	a := wire.NewArray(k, len(values))
 	for _, v := range values {
 		switch v := v.(type) {
 		case string:
@@ -377,7 +377,7 @@ func in(column string, values []any) (string, []any) {
 			a.Bytes(v)
 		}
 	}
-	return column + " = ANY(?::" + k.Name + "[])", []any{a.Value()}
+	return column + " = ANY(?::" + wire.TypeOf(k) + "[])", []any{a.Value()}
 }
 
 // Pools returns the statistics of the connection pools by name: readers,

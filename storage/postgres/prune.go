@@ -128,4 +128,4 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 	return n, last, err
 }
 
-var logCountColumns = wire.ParseColumns("entity_type:text", "day:bigint", "n:bigint")
+var logCountColumns = wire.ParseColumns("entity_type:text day:bigint n:bigint")

@@ -90,7 +90,7 @@ func (t *treeTx) Exec(text string, args ...any) (changed int64, err error) {
 
 // Insert implements [sqlstore.TreeTx].
 func (t *treeTx) Insert(table string, columns sqlstore.Columns, n int, put func(sqlstore.Put, int), clause string) error {
-	rows := wire.NewRow(wire.Of(columns))
+	rows := wire.NewRow(wire.Columns(columns))
 	if n > 1 {
 		rows = wire.NewRows(rows.Columns, n)
 	}

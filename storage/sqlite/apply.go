@@ -106,7 +106,7 @@ func (w *writer) applyClaim(c *storage.Change) error {
 func (w *writer) insertRecords(c *storage.Change) error {
 	for i := range c.InsertRecords {
 		r := &c.InsertRecords[i]
-		sqlstore.PutRecord(w.newRow(), r, r.Rev)
+		sqlstore.PutRecord(w.newRow(), r)
 		err := w.guarded(storage.KeyTaken, i, stmtInsertRecord, w.row...)
 		if err == nil {
 			err = w.insertLookups(r, i)

@@ -141,8 +141,11 @@ func PutLog(p Put, l *storage.Log) {
 	PutHash(p, &l.Mac)
 }
 
-// PutRecord puts the values of RecordRow, with a revision.
-func PutRecord(p Put, r *storage.Record, rev int64) {
+// PutRecord puts the values of RecordRow.
+func PutRecord(p Put, r *storage.Record) { PutRecordAt(p, r, r.Rev) }
+
+// PutRecordAt is like PutRecord, with another revision.
+func PutRecordAt(p Put, r *storage.Record, rev int64) {
 	p.Text(r.Kind)
 	p.Bytes(r.ID[:])
 	PutRecordReplaced(p, r)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -98,7 +99,7 @@ func (t *Counts) Add(more Count) {
 // rows returns the numbers as rows under a shard.
 func (t Counts) rows(shard int64) *wire.Rows {
 	slices.SortFunc(t, compareCounts)
-	return wire.RowsOf(wire.CountColumns, t, func(r *wire.Rows, c *Count) { c.put(r, shard) })
+	return wire.RowsOf(wire.CountColumns, t, func(r sqlstore.Put, c *Count) { c.put(r, shard) })
 }
 
 // addTo adds the numbers to rows under a shard, with their tenants.
@@ -110,7 +111,7 @@ func (t Counts) addTo(r *wire.Rows, shard int64) {
 	}
 }
 
-func (c *Count) put(r *wire.Rows, shard int64) {
+func (c *Count) put(r sqlstore.Put, shard int64) {
 	r.Int(shard)
 	r.Bytes(c.Set[:])
 	r.Text(c.Kind)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -112,7 +113,7 @@ type check struct {
 }
 
 // checkOf returns a check of all values.
-func checkOf[T any](kind storage.ConflictKind, cs wire.Columns, values []T, put func(*wire.Rows, *T), condition string) check {
+func checkOf[T any](kind storage.ConflictKind, cs wire.Columns, values []T, put func(sqlstore.Put, *T), condition string) check {
 	r := wire.NewRows(append(cs[:len(cs):len(cs)], wire.ParseColumns("i:bigint")...), len(values))
 	for i := range values {
 		put(r, &values[i])
@@ -153,12 +154,12 @@ func tokenWhere(key, condition string) string {
 // checksOf returns the guards of a change, except its claim.
 func checksOf(c *storage.Change) []check {
 	return []check{
-		checkOf(storage.TokenIDTaken, wire.TokenColumns, c.InsertTokens, wire.PutToken, tokenTaken),
-		checkOf(storage.DuplicateTaken, wire.TokenColumns, c.InsertTokens, wire.PutToken, dedupTaken),
+		checkOf(storage.TokenIDTaken, wire.TokenColumns, c.InsertTokens, sqlstore.PutToken, tokenTaken),
+		checkOf(storage.DuplicateTaken, wire.TokenColumns, c.InsertTokens, sqlstore.PutToken, dedupTaken),
 		checkOf(storage.TokenStale, wire.TokenUpdateColumns, c.UpdateTokens, wire.PutTokenUpdate, tokenStale),
 		checkOf(storage.DuplicateTaken, wire.TokenUpdateColumns, c.UpdateTokens, wire.PutTokenUpdate, dedupTaken),
 		checkOf(storage.TokenStale, wire.TokenDeleteColumns, c.DeleteTokens, wire.PutTokenDelete, tokenStale),
-		checkOf(storage.KeyTaken, wire.RecordColumns, c.InsertRecords, wire.PutRecord, recordTaken+" OR "+keyTaken),
+		checkOf(storage.KeyTaken, wire.RecordColumns, c.InsertRecords, sqlstore.PutRecord, recordTaken+" OR "+keyTaken),
 		checkOf(storage.RecordStale, wire.RecordColumns, c.UpdateRecords, wire.PutRecordUpdate, recordStale),
 		checkOf(storage.KeyTaken, wire.RecordColumns, c.UpdateRecords, wire.PutRecordUpdate, keyTaken),
 		checkOf(storage.RecordStale, wire.RecordDeleteColumns, c.DeleteRecords, wire.PutRecordDelete, recordStale),

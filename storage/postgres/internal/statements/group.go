@@ -16,7 +16,7 @@ import (
 // The columns of rows that share a statement.
 var (
 	groupTokenColumns = slices.Concat(wire.TenantColumn, wire.TokenColumns)
-	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c wire.Column) bool { return slices.Contains(bare, c.Name) })
+	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c sqlstore.Column) bool { return slices.Contains(bare, c.Name) })
 	groupLogColumns   = slices.Concat(wire.TenantColumn, wire.LogColumns)
 	groupClaimColumns = slices.Concat(wire.TenantColumn, wire.ClaimColumns)
 	groupHashColumns  = slices.Concat(wire.TenantColumn, wire.HashColumns)
@@ -92,7 +92,7 @@ func (g *Group) add(m *Memory, changes []*storage.Change, shard int64, inSteps b
 		}
 		for i := range c.Logs {
 			g.logs.Bytes(c.Tenant[:])
-			wire.PutLog(g.logs, &c.Logs[i])
+			sqlstore.PutLog(g.logs, &c.Logs[i])
 		}
 	}
 	g.addHolds(changes)
@@ -122,7 +122,7 @@ func (g *Group) addToken(c *storage.Change) {
 	t := &c.InsertTokens[0]
 	g.special = g.special || !isBare(t)
 	g.tokens.Bytes(c.Tenant[:])
-	wire.PutToken(g.tokens, t)
+	sqlstore.PutToken(g.tokens, t)
 	sqlstore.EachHash(t.Hashes, func(h *storage.Hash) {
 		g.hashes.Bytes(c.Tenant[:])
 		g.hashes.Bytes(h[:])
@@ -177,7 +177,7 @@ func (g *Group) addClaims(changes []*storage.Change) {
 	slices.SortStableFunc(sorted, func(a, b *storage.Change) int { return bytes.Compare(a.Claim.Key[:], b.Claim.Key[:]) })
 	for _, c := range sorted {
 		g.claims.Bytes(c.Tenant[:])
-		wire.PutClaim(g.claims, &c.Claim.Claim)
+		sqlstore.PutClaim(g.claims, &c.Claim.Claim)
 	}
 }
 

@@ -1,6 +1,9 @@
 package statements
 
-import "github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
+import (
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
+)
 
 // Memory keeps the memory of rows for the next statements of a connection.
 type Memory struct{ kept map[keptRows]*wire.Rows }
@@ -11,7 +14,7 @@ const roomForRows = 25
 // keptRows identifies rows whose memory is kept. A statement has at most one
 // of each.
 type keptRows struct {
-	first *wire.Column
+	first *sqlstore.Column
 	many  bool
 }
 

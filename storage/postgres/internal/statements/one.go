@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -51,7 +52,7 @@ func (AsOne) selects(s *Statement, list []string) (parts []part, proper string, 
 }
 
 func (AsOne) insertLogs(s *Statement, logs []storage.Log) {
-	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
+	rows := wire.RowsOf(wire.LogColumns, logs, sqlstore.PutLog)
 	if s.AnyDriver || !ofOneCall(logs) {
 		s.write("logged", anyRows, func(s *Statement) string { return s.Insert("vault_logs", rows) })
 		return
@@ -97,7 +98,7 @@ func (AsOne) replaceKeys(s *Statement, before string, lookups []wire.Lookup) {
 // insertNewSets adds sets that do not exist yet.
 func (s *Statement) insertNewSets(sets []storage.ContainerSet, shard int64) {
 	slices.SortFunc(sets, func(a, b storage.ContainerSet) int { return bytes.Compare(a.Set[:], b.Set[:]) })
-	rows := wire.RowsOf(wire.ShardedSetColumns, sets, func(r *wire.Rows, set *storage.ContainerSet) {
+	rows := wire.RowsOf(wire.ShardedSetColumns, sets, func(r sqlstore.Put, set *storage.ContainerSet) {
 		wire.PutSet(r, set)
 		r.Int(min(shard, 0))
 	})

@@ -54,7 +54,7 @@ func (AsOne) LogReads(s *Session, changes []*storage.Change) []Step {
 	for _, c := range changes {
 		for i := range c.Logs {
 			logs.Bytes(c.Tenant[:])
-			wire.PutLog(logs, &c.Logs[i])
+			sqlstore.PutLog(logs, &c.Logs[i])
 		}
 	}
 	return s.one(readLogTexts[wire.BoolByte(s.Unsynced)], logs.Values(s.parameters()), nil)
@@ -66,8 +66,7 @@ var readLogTexts = [2]string{
 	groupLogColumns.Insert("vault_logs", 0, nil),
 }
 
-var readingColumns = wire.ParseColumns("n:bigint", "tenant:bytea", "token:text", "entry:bytea", "at:bigint", "actor:bytea", "actor_type:text",
-	"operation:text", "message:text", "actor_name:text", "origin:text", "mac:bytea")
+var readingColumns = wire.ParseColumns("n:bigint tenant:bytea token:text entry:bytea at:bigint actor:bytea actor_type:text operation:text message:text actor_name:text origin:text mac:bytea")
 
 func putReading(rows *wire.Rows, r *storage.Reading) {
 	rows.Bytes(r.Tenant[:])
@@ -118,7 +117,7 @@ var readText = "SELECT " + readColumns + " FROM unnest($2::text[]) AS u(id) CROS
 // Read reads the tokens of a batch, which are all of one tenant, and then logs the
 // reads.
 func (AsSteps) Read(_ *Session, batch []*Reading) []Step {
-	ids := wire.NewArray(wire.OIDText, len(batch))
+	ids := wire.NewArray(sqlstore.Text, len(batch))
 	for _, r := range batch {
 		ids.Text(r.ID)
 	}
@@ -193,7 +192,7 @@ func listLogs(tenant storage.ID, entries []storage.Log) Step {
 	for i := range entries {
 		rows[i] = "($1::bytea, " + wire.LogColumns.Places(len(args), "") + ")"
 		row := wire.NewRow(wire.LogColumns)
-		wire.PutLog(row, &entries[i])
+		sqlstore.PutLog(row, &entries[i])
 		args = row.Values(args)
 	}
 	text := "INSERT INTO vault_logs (tenant_id, " + wire.LogColumns.Names("") + ") VALUES " + strings.Join(rows, ", ")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -15,7 +16,7 @@ func (s *Statement) insertRecords(records []storage.Record) {
 		lookups = wire.LookupsOf(lookups, &records[i])
 	}
 	s.write("recorded", len(records), func(s *Statement) string {
-		return s.Insert("vault_records", wire.RowsOf(wire.RecordColumns, records, wire.PutRecord))
+		return s.Insert("vault_records", wire.RowsOf(wire.RecordColumns, records, sqlstore.PutRecord))
 	})
 	if len(lookups) > 0 {
 		s.write("keyed", len(lookups), func(s *Statement) string { return s.insertLookups(lookups) })
@@ -106,7 +107,7 @@ func (s *Statement) deleteRecords(deletes []storage.RecordDelete) {
 func (s *Statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
 		s.write("queued", anyRows, func(s *Statement) string {
-			return s.Insert("vault_jobs", wire.RowsOf(wire.JobColumns, c.InsertJobs, wire.PutJob)) + " ON CONFLICT DO NOTHING"
+			return s.Insert("vault_jobs", wire.RowsOf(wire.JobColumns, c.InsertJobs, sqlstore.PutJob)) + " ON CONFLICT DO NOTHING"
 		})
 	}
 	if len(c.UpdateJobs) > 0 {

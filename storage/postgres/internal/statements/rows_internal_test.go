@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
 
@@ -39,8 +40,8 @@ func TestKeptRowsAreLikeNewOnes(t *testing.T) {
 					continue
 				}
 				for j := range batch {
-					wire.PutJob(kept, &batch[j])
-					wire.PutJob(fresh, &batch[j])
+					sqlstore.PutJob(kept, &batch[j])
+					sqlstore.PutJob(fresh, &batch[j])
 				}
 				if diff := cmp.Diff(fresh.Values(nil), kept.Values(nil)); diff != "" || kept.N != fresh.N {
 					t.Errorf("batch %d, %d rows, want %d (-new +kept):\n%s", i, kept.N, fresh.N, diff)

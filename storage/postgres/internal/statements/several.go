@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
@@ -52,7 +53,7 @@ func (AsSteps) selects(s *Statement, list []string) (parts []part, proper string
 // insertLogs sets the transaction number, because the coordinator cannot forward the
 // default of its column together with the rows.
 func (AsSteps) insertLogs(s *Statement, logs []storage.Log) {
-	rows := wire.RowsOf(wire.LogColumns, logs, wire.PutLog)
+	rows := wire.RowsOf(wire.LogColumns, logs, sqlstore.PutLog)
 	s.write("logged", anyRows, func(s *Statement) string {
 		text := s.Insert("vault_logs", rows)
 		s.Args = append(s.Args, nil)

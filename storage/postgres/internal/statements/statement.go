@@ -94,8 +94,8 @@ func (s *Statement) find(r *wire.Rows, table, alias string, key ...string) (from
 		return from, s.At(table, alias, from, key...)
 	}
 	value := func(name string) string {
-		i := slices.IndexFunc(r.Columns, func(c wire.Column) bool { return c.Name == name })
-		return "$" + strconv.Itoa(first+i+1) + "::" + r.Columns[i].Kind.Name
+		i := slices.IndexFunc(r.Columns, func(c sqlstore.Column) bool { return c.Name == name })
+		return "$" + strconv.Itoa(first+i+1) + "::" + wire.TypeOf(r.Columns[i].Kind)
 	}
 	if table == "vault_tokens" {
 		return from, alias + ".ctid = (SELECT x.row_id FROM (" + rowIDOf(table, "ord", value("ord")) + ") x WHERE x.ord = " + value("ord") + ") AND " + s.tenantIs(alias)
@@ -231,7 +231,7 @@ const replaceClaim = ` ON CONFLICT (tenant_id, key) DO UPDATE SET owner = EXCLUD
 
 func (s *Statement) claim(c *storage.Change) {
 	row := wire.NewRow(wire.ClaimColumns)
-	wire.PutClaim(row, &c.Claim.Claim)
+	sqlstore.PutClaim(row, &c.Claim.Claim)
 	own := "c.tenant_id = $1 AND c.key = u.key AND c.owner = u.owner AND c.answer IS NULL RETURNING 1"
 	switch c.Claim.Op {
 	case storage.ClaimFinish:
@@ -262,7 +262,7 @@ func (s *Statement) insertTokens(c *storage.Change) {
 	}
 	// Check the ids of the new tokens before a later part frees an id.
 	s.write("created", len(c.InsertTokens), func(s *Statement) string {
-		return s.Insert("vault_tokens", wire.RowsOf(wire.TokenColumns, c.InsertTokens, wire.PutToken))
+		return s.Insert("vault_tokens", wire.RowsOf(wire.TokenColumns, c.InsertTokens, sqlstore.PutToken))
 	})
 	if hashes.N > 0 {
 		s.write("hashed", anyRows, func(s *Statement) string { return s.Insert("vault_token_hashes", hashes) })

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // ForAnyDriver appends the rows as parameters that any driver understands: scalars
@@ -22,17 +24,17 @@ func (r *Rows) ForAnyDriver(args []any) []any {
 }
 
 // scalarOf returns the Go value of a parameter in the binary format.
-func scalarOf(k Kind, v any) any {
+func scalarOf(k sqlstore.Kind, v any) any {
 	raw, ok := v.([]byte)
 	if !ok {
 		return v // NULL
 	}
-	switch k.OID {
-	case OIDText:
+	switch k {
+	case sqlstore.Text:
 		return string(raw)
-	case oidInt8:
+	case sqlstore.Int:
 		return int64(binary.BigEndian.Uint64(raw))
-	case oidBool:
+	case sqlstore.Bool:
 		return raw[0] == 1
 	default:
 		return raw
@@ -69,7 +71,7 @@ func appendElement(text []byte, oid uint32, raw []byte) []byte {
 		return strconv.AppendInt(text, int64(binary.BigEndian.Uint64(raw)), 10)
 	case oidBool:
 		return strconv.AppendBool(text, raw[0] == 1)
-	case OIDText:
+	case oidText:
 		return append(append(append(text, '"'), inArray.Replace(string(raw))...), '"')
 	default: // bytes
 		return append(hex.AppendEncode(append(text, `"\\x`...), raw), '"')

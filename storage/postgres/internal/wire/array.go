@@ -1,13 +1,17 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
 
 // OIDs of the element types in the wire format.
 const (
 	oidBool  = 16
-	OIDBytea = 17
+	oidBytea = 17
 	oidInt8  = 20
-	OIDText  = 25
+	oidText  = 25
 )
 
 // Array is a one-dimensional PostgreSQL array in the binary wire format. For
@@ -30,7 +34,7 @@ const arrayHeader = 20
 const nullElement = 0xffffffff
 
 // NewArray returns an array with capacity for this many small elements.
-func NewArray(oid uint32, elements int) Array { return Array{oid: oid, room: elements} }
+func NewArray(k sqlstore.Kind, elements int) Array { return Array{oid: types[k].oid, room: elements} }
 
 // start allocates the header if it does not exist.
 func (a *Array) start() {

@@ -11,53 +11,35 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// Kind is the type of a column.
-type Kind struct {
-	Name string
-	OID  uint32
+// types are the types of PostgreSQL, with their OIDs in the wire format.
+var types = []struct {
+	name string
+	oid  uint32
+}{
+	sqlstore.Blob: {"bytea", oidBytea}, sqlstore.Text: {"text", oidText}, sqlstore.Int: {"bigint", oidInt8}, sqlstore.Bool: {"boolean", oidBool},
 }
 
-// The types of columns.
-var (
-	Bytea   = Kind{"bytea", OIDBytea}
-	Text    = Kind{"text", OIDText}
-	Bigint  = Kind{"bigint", oidInt8}
-	boolean = Kind{"boolean", oidBool}
-
-	kinds = []Kind{sqlstore.Blob: Bytea, sqlstore.Text: Text, sqlstore.Int: Bigint, sqlstore.Bool: boolean}
-)
-
-// Column is a column of a table, or of rows that are parameters.
-type Column struct {
-	Name string
-	Kind Kind
-}
+// TypeOf returns the type of columns of a kind.
+func TypeOf(k sqlstore.Kind) string { return types[k].name }
 
 // Columns are the columns of rows that are parameters of a statement.
-type Columns []Column
+type Columns []sqlstore.Column
 
-// ParseColumns returns columns, each given as its name and type: "id:bytea".
-func ParseColumns(list ...string) (cs Columns) {
-	for _, one := range list {
+// ParseColumns returns columns, given as names and types: "id:bytea n:bigint".
+func ParseColumns(list string) (cs Columns) {
+	for _, one := range strings.Fields(list) {
 		name, of, _ := strings.Cut(one, ":")
-		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == of })
-		cs = append(cs, Column{name, kinds[i]})
+		for k := range types {
+			if types[k].name == of {
+				cs = append(cs, sqlstore.Column{Name: name, Kind: sqlstore.Kind(k)})
+			}
+		}
 	}
 	return cs
 }
 
 // Names lists the columns, each with a prefix.
-func (cs Columns) Names(prefix string) string {
-	var b strings.Builder
-	for i, c := range cs {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(prefix)
-		b.WriteString(c.Name)
-	}
-	return b.String()
-}
+func (cs Columns) Names(prefix string) string { return sqlstore.Columns(cs).Names(prefix) }
 
 // List returns the names of the columns.
 func (cs Columns) List() []string {
@@ -88,7 +70,7 @@ func (cs Columns) Places(n int, suffix string) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString("$" + strconv.Itoa(n+i+1) + "::" + c.Kind.Name + suffix)
+		b.WriteString("$" + strconv.Itoa(n+i+1) + "::" + TypeOf(c.Kind) + suffix)
 	}
 	return b.String()
 }
@@ -98,7 +80,7 @@ func (cs Columns) Places(n int, suffix string) string {
 func (cs Columns) Unnested(n int, shared ...string) string {
 	values := make([]string, len(cs))
 	for i, c := range cs {
-		values[i] = "$" + strconv.Itoa(n+i+1) + "::" + c.Kind.Name
+		values[i] = "$" + strconv.Itoa(n+i+1) + "::" + TypeOf(c.Kind)
 		if !slices.Contains(shared, c.Name) {
 			values[i] = "unnest(" + values[i] + "[])"
 		}
@@ -132,7 +114,7 @@ type Rows struct {
 func NewRows(cs Columns, n int) *Rows {
 	r := &Rows{Columns: cs, Arrays: make([]Array, len(cs))}
 	for i, c := range cs {
-		r.Arrays[i] = NewArray(c.Kind.OID, n)
+		r.Arrays[i] = NewArray(c.Kind, n)
 	}
 	return r
 }
@@ -158,7 +140,7 @@ func (r *Rows) Reset() {
 }
 
 // RowsOf converts values to rows, and a single value to scalars.
-func RowsOf[T any](cs Columns, values []T, put func(*Rows, *T)) *Rows {
+func RowsOf[T any](cs Columns, values []T, put func(sqlstore.Put, *T)) *Rows {
 	r := NewRow(cs)
 	if len(values) != 1 {
 		r = NewRows(cs, len(values))

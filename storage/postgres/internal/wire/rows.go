@@ -10,72 +10,49 @@ import (
 // The columns of the rows that a Change writes. If rows of several tenants share a
 // statement, the tenant comes first.
 var (
-	TenantColumn = Columns{{"tenant_id", Bytea}}
+	TenantColumn = ParseColumns("tenant_id:bytea")
 
-	TokenColumns  = Of(sqlstore.TokenRow)
-	TokenReplaced = Of(sqlstore.TokenReplaced)
+	TokenColumns  = Columns(sqlstore.TokenRow)
+	TokenReplaced = Columns(sqlstore.TokenReplaced)
 	// TokenUpdateColumns start with the columns that find the row of an update.
 	TokenUpdateColumns = slices.Concat(TokenDeleteColumns, TokenReplaced)
-	TokenDeleteColumns = Columns{{"ord", Bytea}, {"old_rev", Bigint}}
+	TokenDeleteColumns = ParseColumns("ord:bytea old_rev:bigint")
 
-	HashColumns  = Columns{{"hash", Bytea}, {"ord", Bytea}}
-	CountColumns = Columns{{"shard", Bigint}, {"set_id", Bytea}, {"type", Text}, {"n", Bigint}}
+	HashColumns  = ParseColumns("hash:bytea ord:bytea")
+	CountColumns = ParseColumns("shard:bigint set_id:bytea type:text n:bigint")
 
-	SetColumns        = Columns{{"set_id", Bytea}, {"containers", Text}}
-	ShardedSetColumns = append(SetColumns[:2:2], Column{"shard", Bigint})
+	SetColumns        = ParseColumns("set_id:bytea containers:text")
+	ShardedSetColumns = slices.Concat(SetColumns, ParseColumns("shard:bigint"))
 
-	LogColumns = Of(sqlstore.LogRow)
+	LogColumns = Columns(sqlstore.LogRow)
 
-	RecordColumns       = Of(sqlstore.RecordRow)
-	RecordReplaced      = Of(sqlstore.RecordReplaced)
-	RecordDeleteColumns = Columns{{"kind", Text}, {"id", Bytea}, {"rev", Bigint}}
-	LookupColumns       = Columns{{"hash", Bytea}, {"kind", Text}, {"id", Bytea}}
+	RecordColumns       = Columns(sqlstore.RecordRow)
+	RecordReplaced      = Columns(sqlstore.RecordReplaced)
+	RecordDeleteColumns = ParseColumns("kind:text id:bytea rev:bigint")
+	LookupColumns       = ParseColumns("hash:bytea kind:text id:bytea")
 
-	ClaimColumns = Of(sqlstore.ClaimRow)
+	ClaimColumns = Columns(sqlstore.ClaimRow)
 
-	JobColumns       = Of(sqlstore.JobRow)
-	JobUpdateColumns = Columns{
-		{"id", Bytea}, {"owner", Bytea}, {"run_at", Bigint}, {"attempts", Bigint}, {"dead", boolean},
-		{"key_version", Bigint}, {"payload", Bytea}, {"lease_until", Bigint},
-	}
-	JobDeleteColumns = Columns{{"id", Bytea}, {"owner", Bytea}}
+	JobColumns       = Columns(sqlstore.JobRow)
+	JobUpdateColumns = ParseColumns("id:bytea owner:bytea run_at:bigint attempts:bigint dead:boolean key_version:bigint payload:bytea lease_until:bigint")
+	JobDeleteColumns = ParseColumns("id:bytea owner:bytea")
 
-	ResealClaimColumns = Columns{{"key", Bytea}, {"key_version", Bigint}, {"body", Bytea}, {"below", Bigint}}
-	ResealJobColumns   = Columns{{"id", Bytea}, {"key_version", Bigint}, {"body", Bytea}, {"below", Bigint}}
+	ResealClaimColumns = ParseColumns("key:bytea key_version:bigint body:bytea below:bigint")
+	ResealJobColumns   = ParseColumns("id:bytea key_version:bigint body:bytea below:bigint")
 )
 
-// Of returns columns with the types of PostgreSQL.
-func Of(columns sqlstore.Columns) (cs Columns) {
-	for _, c := range columns {
-		cs = append(cs, Column{c.Name, kinds[c.Kind]})
-	}
-	return cs
-}
-
 // PutTokenUpdate adds a row of TokenUpdateColumns.
-func PutTokenUpdate(r *Rows, u *storage.TokenUpdate) {
+func PutTokenUpdate(r sqlstore.Put, u *storage.TokenUpdate) {
 	r.Bytes(u.Token.Ord[:])
 	r.Int(u.Rev)
 	sqlstore.PutTokenReplaced(r, u)
 }
 
 // PutTokenDelete adds a row of TokenDeleteColumns.
-func PutTokenDelete(r *Rows, d *storage.TokenDelete) {
+func PutTokenDelete(r sqlstore.Put, d *storage.TokenDelete) {
 	r.Bytes(d.Ord[:])
 	r.Int(d.Rev)
 }
-
-// PutToken adds a row of TokenColumns.
-func PutToken(r *Rows, t *storage.Token) { sqlstore.PutToken(r, t) }
-
-// PutLog adds a row of LogColumns.
-func PutLog(r *Rows, l *storage.Log) { sqlstore.PutLog(r, l) }
-
-// PutClaim adds a row of ClaimColumns.
-func PutClaim(r *Rows, c *storage.Claim) { sqlstore.PutClaim(r, c) }
-
-// PutJob adds a row of JobColumns.
-func PutJob(r *Rows, j *storage.Job) { sqlstore.PutJob(r, j) }
 
 // NewHashes returns the hashes of the updated tokens that do not keep their old
 // ones.
@@ -90,7 +67,7 @@ func NewHashes(updates []storage.TokenUpdate) *Rows {
 }
 
 // PutHashes adds a row of HashColumns for each hash of a token.
-func PutHashes(r *Rows, t *storage.Token) {
+func PutHashes(r sqlstore.Put, t *storage.Token) {
 	sqlstore.EachHash(t.Hashes, func(h *storage.Hash) {
 		r.Bytes(h[:])
 		r.Bytes(t.Ord[:])
@@ -98,19 +75,18 @@ func PutHashes(r *Rows, t *storage.Token) {
 }
 
 // PutSet adds a row of SetColumns.
-func PutSet(r *Rows, s *storage.ContainerSet) {
+func PutSet(r sqlstore.Put, s *storage.ContainerSet) {
 	r.Bytes(s.Set[:])
 	r.Text(sqlstore.JoinContainers(s.Containers))
 }
 
-// PutRecord adds a row of RecordColumns.
-func PutRecord(r *Rows, record *storage.Record) { sqlstore.PutRecord(r, record, record.Rev) }
-
 // PutRecordUpdate adds a row of RecordColumns, with the revision to replace.
-func PutRecordUpdate(r *Rows, u *storage.RecordUpdate) { sqlstore.PutRecord(r, &u.Record, u.Rev) }
+func PutRecordUpdate(r sqlstore.Put, u *storage.RecordUpdate) {
+	sqlstore.PutRecordAt(r, &u.Record, u.Rev)
+}
 
 // PutRecordDelete adds a row of RecordDeleteColumns.
-func PutRecordDelete(r *Rows, d *storage.RecordDelete) {
+func PutRecordDelete(r sqlstore.Put, d *storage.RecordDelete) {
 	r.Text(d.Kind)
 	r.Bytes(d.ID[:])
 	r.Int(d.Rev)
@@ -134,14 +110,14 @@ func LookupsOf(lookups []Lookup, r *storage.Record) []Lookup {
 }
 
 // PutLookup adds a row of LookupColumns.
-func PutLookup(r *Rows, l *Lookup) {
+func PutLookup(r sqlstore.Put, l *Lookup) {
 	r.Bytes(l.Key[:])
 	r.Text(l.Record.Kind)
 	r.Bytes(l.Record.ID[:])
 }
 
 // PutJobUpdate adds a row of JobUpdateColumns.
-func PutJobUpdate(r *Rows, u *storage.JobUpdate) {
+func PutJobUpdate(r sqlstore.Put, u *storage.JobUpdate) {
 	j := &u.Job
 	r.Bytes(j.ID[:])
 	r.Bytes(u.Owner[:])
@@ -154,13 +130,13 @@ func PutJobUpdate(r *Rows, u *storage.JobUpdate) {
 }
 
 // PutJobDelete adds a row of JobDeleteColumns.
-func PutJobDelete(r *Rows, d *storage.JobDelete) {
+func PutJobDelete(r sqlstore.Put, d *storage.JobDelete) {
 	r.Bytes(d.ID[:])
 	sqlstore.PutID(r, &d.Owner)
 }
 
 // PutSealed adds a row of ResealClaimColumns or ResealJobColumns.
-func PutSealed(r *Rows, s *storage.Sealed) {
+func PutSealed(r sqlstore.Put, s *storage.Sealed) {
 	if s.Kind == storage.SealedJobs {
 		r.Bytes(s.Key[:len(storage.ID{})])
 	} else {
