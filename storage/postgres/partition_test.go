@@ -48,10 +48,10 @@ func TestPartitioned(t *testing.T) {
 		// Other chapters use the same statements, and reads in transactions are
 		// the same as outside.
 		all = []string{
-			"Isolation", "Conflicts", "Atomic", "Follow", "Count", "ReadLogger", "Prune", "Trees",
+			"Isolation", "Conflicts", "Follow", "Count", "ReadLogger", "Prune", "Trees",
 			"Queue", "Expiry", "Lists", "Model", "Parallel", "Big",
 		}
-		inTx = []string{"Conflicts", "Atomic", "Model"}
+		inTx = []string{"Conflicts", "Model"}
 	}
 	t.Run("Storage", func(t *testing.T) {
 		t.Parallel()

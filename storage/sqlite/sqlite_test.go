@@ -57,7 +57,7 @@ var inMemory = storagetest.Backend{Volatile: true, New: func(testing.TB) storage
 
 // inMemoryChapters are the chapters that the short run checks in memory, where
 // only the connections of a store differ.
-var inMemoryChapters = []string{"Isolation", "Atomic", "ReadLogger", "Follow", "Expiry", "Model", "Parallel", "Context", "Close"}
+var inMemoryChapters = []string{"Isolation", "ReadLogger", "Follow", "Expiry", "Model", "Parallel", "Context", "Close"}
 
 func TestStorageInMemory(t *testing.T) {
 	t.Parallel()

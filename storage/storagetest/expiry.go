@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -11,61 +10,7 @@ func expiryRules() []rule {
 	return []rule{
 		{"Sweep deletes up to limit claims and dead jobs, and reports whether more are due", sweepLimit},
 		{"Purge deletes up to limit rows of every kind, records last, and leaves other tenants", purgeTenant},
-		{"Expired continues after rows that a sweep leaves", expiredLeft},
 	}
-}
-
-// expiredLeft sweeps and leaves two rows in three. Most rows have the same time.
-// The rows that stay do not hide the others, and each of them is returned once.
-func expiredLeft(w *world) {
-	const rows = 15
-	seen, left := map[storage.ID]int{}, map[storage.ID]bool{}
-	for i, tenant := range []storage.ID{w.id(), w.id(), w.id()} {
-		for n := range rows {
-			token, card, record := w.token(fmt.Sprint("t", n)), w.token(fmt.Sprint("c", n)), w.record("session", "s")
-			at := []time.Time{earlier, earlier, earlier, earlier.Add(time.Microsecond), now}[n%5]
-			token.ExpiresAt, card.CVC, card.CVCExpiresAt, record.ExpiresAt = at, []byte("sealed cvc"), at, at
-			w.write(insert(tenant, token, card))
-			w.insertRecords(tenant, record)
-			for _, id := range []storage.ID{token.Ord, card.Ord, record.ID} {
-				seen[id], left[id] = 0, (n+i)%3 != 0
-			}
-		}
-	}
-	pass := func(place *storage.ExpiryPlace, at time.Time, id storage.ID, deletion *storage.Change) {
-		seen[id]++
-		if place.Pass(at, left[id]); !left[id] {
-			w.write(deletion)
-		}
-	}
-	if e, err := w.store.Expired(w.Context(), storage.ExpiredFilter{Now: now, Limit: 2}); err != nil || len(e.Tokens) != 2 || len(e.CVCs) != 2 || len(e.Records) != 2 {
-		w.Errorf("in any order: got %d, %d and %d rows, %v, want 2 of each", len(e.Tokens), len(e.CVCs), len(e.Records), err)
-	}
-	ordered := storage.ExpiryPlace{Ordered: true}
-	f := storage.ExpiredFilter{Now: now, Limit: 2, Tokens: ordered, CVCs: ordered, Records: ordered}
-	for round, more := 0, true; more; round++ {
-		e, err := w.store.Expired(w.Context(), f)
-		if err != nil || round > 3*rows {
-			w.Fatalf("round %d: %v", round, err)
-		}
-		for _, t := range e.Tokens {
-			pass(&f.Tokens, t.ExpiresAt, t.Ord, &storage.Change{Tenant: t.Tenant, DeleteTokens: []storage.TokenDelete{deleteOf(t)}})
-		}
-		for _, t := range e.CVCs {
-			pass(&f.CVCs, t.CVCExpiresAt, t.Ord, &storage.Change{Tenant: t.Tenant, DeleteTokens: []storage.TokenDelete{deleteOf(t)}})
-		}
-		for _, r := range e.Records {
-			pass(&f.Records, r.ExpiresAt, r.ID, &storage.Change{Tenant: r.Tenant, DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
-		}
-		more = len(e.Tokens)+len(e.CVCs)+len(e.Records) > 0
-	}
-	for id, n := range seen {
-		if n != 1 {
-			w.Errorf("row %x (left: %t) was returned %d times, want once", id, left[id], n)
-		}
-	}
-	e := w.expiredAt(now)
-	w.same("rows that are left", len(e.Tokens)+len(e.CVCs)+len(e.Records), 3*2*rows)
 }
 
 func (w *world) sweepAt(at time.Time, limit int) (more bool) {

@@ -10,11 +10,7 @@ import (
 
 func followRules() []rule {
 	return []rule{
-		{"FollowLogs returns every entry once, whatever the limit", followAll},
 		{"a follower that begins now gets what is written then", followFromNow},
-		{"a follower that begins at a time gets what was created then or later", followSince},
-		{"entries come in the order of their changes, not in that of their ids", followOrder},
-		{"a place is good when the entries before it are gone", followAfterPrune},
 		{"a place that is none is an error", followNowhere},
 		{"a follower that catches up gets what is written meanwhile once", followCatchUp},
 	}
@@ -74,37 +70,20 @@ func (f *follower) until(n int) []storage.Log {
 	return f.got
 }
 
+// all reads until there are no more entries.
+func (f *follower) all() []storage.Log {
+	f.Helper()
+	for f.step() {
+	}
+	return f.got
+}
+
 func (w *world) manyLogs(n int) []storage.Log {
 	all := make([]storage.Log, n)
 	for i := range all {
 		all[i] = w.log(types[i%len(types)], fmt.Sprint(i))
 	}
 	return all
-}
-
-func followAll(w *world) {
-	tenant, entries := w.id(), w.manyLogs(20)
-	for part := range slices.Chunk(entries, 3) {
-		w.writeLogs(tenant, part...)
-	}
-	w.writeLogs(w.id(), w.manyLogs(3)...)
-	for _, limit := range []int{1, 2, 7, 20, 50} {
-		f := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier, Limit: limit})
-		whole := f.until(20)
-		w.sameFor("entries", limit, whole, entries)
-		if f.step() {
-			w.Errorf("limit %d: more entries than there are", limit)
-		}
-		ids := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier, Limit: limit, IDsOnly: true})
-		for i, l := range ids.until(20) {
-			if l.ID != entries[i].ID || l.Seq != whole[i].Seq {
-				w.Errorf("limit %d: id %d is %x with number %d, want %x with %d", limit, i, l.ID, l.Seq, entries[i].ID, whole[i].Seq)
-			}
-		}
-		if ids.IDsOnly = false; ids.step() {
-			w.Errorf("limit %d: more entries than there are, after ids", limit)
-		}
-	}
 }
 
 func followFromNow(w *world) {
@@ -123,48 +102,6 @@ func followFromNow(w *world) {
 		got = f.until(4)[1:]
 	}
 	w.same("entries", got, entries[1:])
-}
-
-func followSince(w *world) {
-	tenant, entries := w.id(), w.manyLogs(6)
-	for i := range entries {
-		at := now.Add(time.Duration(i) * 500 * time.Microsecond)
-		entries[i].CreatedAt, entries[i].ID = at, idAt(at, w.last.Add(1))
-	}
-	w.writeLogs(tenant, entries[4], entries[1])
-	f := w.follower(storage.LogFollowing{Tenant: tenant, From: entries[2].CreatedAt})
-	w.same("entries", f.until(1), []storage.Log{entries[4]})
-	w.writeLogs(tenant, entries[0], entries[2])
-	w.writeLogs(tenant, entries[3])
-	w.same("entries", f.until(3), []storage.Log{entries[4], entries[2], entries[3]})
-	if f.step() {
-		w.Error("got entries that were created before")
-	}
-}
-
-func followOrder(w *world) {
-	tenant, entries := w.id(), w.manyLogs(6)
-	f := w.follower(storage.LogFollowing{Tenant: tenant, Limit: 2})
-	f.step()
-	var want []storage.Log
-	for _, i := range []int{4, 0, 5, 2, 1, 3} {
-		w.writeLogs(tenant, entries[i])
-		want = append(want, entries[i])
-	}
-	w.same("entries", f.until(6), want)
-}
-
-func followAfterPrune(w *world) {
-	tenant, entries := w.id(), w.manyLogs(4)
-	f := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier})
-	w.writeLogs(tenant, entries[:2]...)
-	f.until(2)
-	if n, err := w.store.DeleteLogs(w.Context(), tenant, later, 10); err != nil || n != 2 {
-		w.Fatalf("delete logs: %d, %v", n, err)
-	}
-	f.step()
-	w.writeLogs(tenant, entries[2:]...)
-	w.same("entries", f.until(4), entries)
 }
 
 func followNowhere(w *world) {

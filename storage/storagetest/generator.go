@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func some[T any](g *generator, n int, make func() T) []T {
 
 func (g *generator) text() string {
 	return strings.Join(some(g, 3, func() string {
-		return pick(g, []string{"a", "A", "b", "%", "_", "é", "日", "'", `\`, " "})
+		return pick(g, []string{"a", "A", "b", "*", "%", "_", "?", "é", "É", "日", "🙂", "'", `\`, " ", "\n"})
 	}), "")
 }
 
@@ -86,6 +87,18 @@ func (g *generator) moment() time.Time {
 func (g *generator) around() time.Time {
 	return g.zoned(now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond))
 }
+
+// day returns a time on one of the last days, often at midnight.
+func (g *generator) day() time.Time {
+	at := g.around().AddDate(0, 0, -g.IntN(4))
+	if g.IntN(3) == 0 {
+		at = at.UTC().Truncate(24 * time.Hour)
+	}
+	return g.zoned(at)
+}
+
+// limit returns a small limit, or one above the number of rows.
+func (g *generator) limit() int { return pick(g, []int{0, 1, 2, 3, 1000, 1000}) }
 
 // zoned returns the same time in another zone.
 func (g *generator) zoned(at time.Time) time.Time {
@@ -116,6 +129,9 @@ func (g *generator) fill(t *storage.Token) {
 	}
 	t.Hashes = some(g, 4, g.searchHash)
 	t.KeyVersion, t.Body = g.IntN(4), []byte(g.text()+"sealed")
+	if g.IntN(40) == 0 {
+		t.Body = bytes.Repeat(t.Body, 10_000)
+	}
 	t.ExpiresAt, t.CVCExpiresAt, t.CVC = g.finer(g.moment()), g.finer(g.moment()), nil
 	if !t.CVCExpiresAt.IsZero() {
 		t.CVC = []byte("sealed cvc")
@@ -158,7 +174,7 @@ func (g *generator) newJob() storage.Job {
 }
 
 func (g *generator) newLog() storage.Log {
-	at := g.around()
+	at := g.day()
 	entry := g.log(pick(g, types), g.tokenID())
 	entry.ID, entry.CreatedAt = idAt(at, g.last.Add(1)), g.finer(at)
 	entry.Operation, entry.ActorID = pick(g, []string{"create", "read"}), pick(g, g.actors)
@@ -361,15 +377,28 @@ func (g *generator) tokenFilter(tenant storage.ID) storage.TokenFilter {
 	if tokens := g.tokens(tenant); len(tokens) > 0 && g.IntN(3) == 0 {
 		f.Before = pick(g, tokens).Ord
 	}
-	f.OldestFirst = g.IntN(4) == 0
+	f.OldestFirst, f.MaxBytes = g.IntN(4) == 0, g.maxBytes()
 	return f
+}
+
+// maxBytes returns a limit for the bytes of a page, or zero.
+func (g *generator) maxBytes() int { return pick(g, []int{0, 0, 1 + g.IntN(200), 100_000}) }
+
+func (g *generator) expiredFilter() storage.ExpiredFilter {
+	place := func() (p storage.ExpiryPlace) {
+		if p.Ordered = true; g.IntN(2) == 0 {
+			p.From, p.Skip = g.around(), g.IntN(3)
+		}
+		return p
+	}
+	return storage.ExpiredFilter{Now: g.around(), Limit: g.limit(), Tokens: place(), CVCs: place(), Records: place()}
 }
 
 func (g *generator) recordFilter(tenant storage.ID) storage.RecordFilter {
 	f := storage.RecordFilter{Tenant: tenant, Limit: g.IntN(10), Offset: g.IntN(3)}
 	f.Kind = pick(g, []string{"", "proxy", "reactor"})
 	if g.IntN(2) == 0 {
-		f.Name = strings.ToUpper(g.text()) + pick(g, []string{"", "*", "*b"})
+		f.Name = pick(g, []func(string) string{strings.ToUpper, strings.ToLower})(g.text()) + pick(g, []string{"", "*", "*b"})
 	}
 	rows := g.records(tenant)
 	if len(rows) > 0 && g.IntN(3) == 0 {
@@ -381,6 +410,7 @@ func (g *generator) recordFilter(tenant storage.ID) storage.RecordFilter {
 	if g.IntN(6) == 0 {
 		f.Tenant = storage.ID{}
 	}
+	f.MaxBytes = g.maxBytes()
 	return f
 }
 
@@ -388,6 +418,9 @@ func (g *generator) logFilter(tenant storage.ID) storage.LogFilter {
 	f := storage.LogFilter{
 		Tenant: tenant, EntityType: pick(g, append(types, "")), EntityID: pick(g, []string{"", "", g.tokenID()}),
 		From: g.moment(), To: g.moment(), Offset: g.IntN(3), Limit: g.IntN(10),
+	}
+	if g.IntN(2) == 0 {
+		f.From, f.To = g.day(), pick(g, []time.Time{{}, g.day()})
 	}
 	if g.IntN(3) == 0 {
 		f.Operation, f.ActorType = pick(g, []string{"", "create", "read"}), pick(g, []string{"", "application", "user"})

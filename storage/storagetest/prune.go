@@ -11,11 +11,9 @@ import (
 
 func pruneRules() []rule {
 	return []rule{
-		{"DeleteLogs deletes entries that were created before a time, not at it", deleteLogsBefore},
 		{"DeleteLogs deletes up to limit entries and returns how many", deleteLogsLimit},
 		{"lists and totals are those of what is left, after each DeleteLogs", deleteLogsCounts},
 		{"a day whose entries were deleted can be written again, or purged", deleteLogsThenWrite},
-		{"LogTenants returns tenants that have such entries, in order", logTenants},
 		{"no two calls delete the same entry, and those written meanwhile are kept", deleteLogsInParallel},
 	}
 }
@@ -71,27 +69,6 @@ func (w *world) checkLogs(tenant storage.ID, all []storage.Log) {
 		f.Tenant, f.Limit = tenant, 1
 		agreeOnLogs(w, m, f)
 	}
-}
-
-func deleteLogsBefore(w *world) {
-	tenant := w.id()
-	var entries []storage.Log
-	for _, at := range []time.Duration{-48 * time.Hour, -time.Millisecond, -time.Microsecond, 0, time.Microsecond, time.Millisecond, time.Hour} {
-		for _, kind := range types {
-			entries = append(entries, w.logAt(kind, "x", now.Add(at)))
-		}
-	}
-	w.writeLogs(tenant, entries...)
-	left := entries[3*len(types):] // from now on
-	w.same("deleted", w.deleteLogs(tenant, now, 100), 3*len(types))
-	w.same("entries", w.allLogs(tenant), reversed(sortedLogs(left)))
-	w.same("deleted again", w.deleteLogs(tenant, now, 100), 0)
-
-	left = entries[4*len(types):] // entries at now are older than a time one nanosecond later
-	zoned := now.Add(time.Nanosecond).In(time.FixedZone("", 5*3600))
-	w.same("deleted a nanosecond later", w.deleteLogs(tenant, zoned, 100), len(types))
-	w.same("entries", w.allLogs(tenant), reversed(sortedLogs(left)))
-	w.checkLogs(tenant, w.allLogs(tenant))
 }
 
 func sortedLogs(entries []storage.Log) []storage.Log {
@@ -168,27 +145,6 @@ func deleteLogsThenWrite(w *world) {
 	w.purge(tenant, 1000)
 	w.checkLogs(tenant, nil)
 	w.same("tenants", w.logTenants(later, storage.ID{}, 10), []storage.ID(nil))
-}
-
-func logTenants(w *world) {
-	var old []storage.ID
-	for i := range 9 {
-		tenant := w.id()
-		w.writeLogs(tenant, w.logAt(types[i%3], "x", now), w.logAt(types[(i+1)%3], "x", later))
-		if i%3 > 0 {
-			w.writeLogs(tenant, w.logAt(types[i%2], "x", now.Add(-time.Microsecond)))
-			old = append(old, tenant)
-		}
-	}
-	w.same("all", w.logTenants(now, storage.ID{}, 100), old)
-	w.same("the first", w.logTenants(now, storage.ID{}, 2), old[:2])
-	w.same("the next", w.logTenants(now, old[1], 3), old[2:5])
-	w.same("after the last", w.logTenants(now, old[5], 100), []storage.ID(nil))
-	w.same("none", w.logTenants(now, storage.ID{}, 0), []storage.ID(nil))
-	w.same("earlier", w.logTenants(earlier, storage.ID{}, 100), []storage.ID(nil))
-	w.deleteLogs(old[0], now, 100)
-	w.same("when one has been deleted", w.logTenants(now, storage.ID{}, 100), old[1:])
-	w.same("of a later time", len(w.logTenants(later, storage.ID{}, 100)), 9)
 }
 
 // deleteLogsInParallel lets two nodes delete while others write entries, of

@@ -53,7 +53,7 @@ func RunTx(t *testing.T, b TxBackend) {
 			})
 		}
 	})
-	inTx := Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
+	inTx := Backend{Volatile: b.Volatile, Chapters: b.Chapters, New: func(tb testing.TB) Opener {
 		open, begin := b.New(tb)
 		return func(ctx context.Context) (storage.Storage, error) {
 			s, err := open(ctx)
@@ -63,20 +63,7 @@ func RunTx(t *testing.T, b TxBackend) {
 			return &txShim{Storage: s, begin: begin}, nil
 		}
 	}}
-	for _, c := range chosen(t, b.Chapters, chapters()) {
-		if !c.inTx {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			for _, r := range c.rules {
-				t.Run(r.text, func(t *testing.T) {
-					t.Parallel()
-					r.holds(newWorld(t, inTx))
-				})
-			}
-		})
-	}
+	run(t, inTx, func(c chapter) bool { return c.inTx })
 }
 
 // txShim is a storage that does every read and write in a separate transaction
@@ -125,18 +112,17 @@ func (s *txShim) Duplicate(ctx context.Context, tenant storage.ID, d storage.Dup
 	return within(ctx, s, func(tx storage.Tx) (*storage.Token, error) { return tx.Duplicate(ctx, tenant, d) })
 }
 
-// page is the result of a list, without the error.
-type page[T any] struct {
-	rows  []T
-	total int
+// listWithin is like within, for a list with its total.
+func listWithin[T any](ctx context.Context, s *txShim, do func(storage.Tx) ([]T, int, error)) (rows []T, total int, err error) {
+	rows, err = within(ctx, s, func(tx storage.Tx) (rows []T, err error) {
+		rows, total, err = do(tx)
+		return rows, err
+	})
+	return rows, total, err
 }
 
 func (s *txShim) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
-	p, err := within(ctx, s, func(tx storage.Tx) (p page[storage.Token], err error) {
-		p.rows, p.total, err = tx.ListTokens(ctx, f)
-		return p, err
-	})
-	return p.rows, p.total, err
+	return listWithin(ctx, s, func(tx storage.Tx) ([]storage.Token, int, error) { return tx.ListTokens(ctx, f) })
 }
 
 func (s *txShim) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage.ContainerSet, error) {
@@ -148,11 +134,7 @@ func (s *txShim) Expired(ctx context.Context, f storage.ExpiredFilter) (storage.
 }
 
 func (s *txShim) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Log, int, error) {
-	p, err := within(ctx, s, func(tx storage.Tx) (p page[storage.Log], err error) {
-		p.rows, p.total, err = tx.ListLogs(ctx, f)
-		return p, err
-	})
-	return p.rows, p.total, err
+	return listWithin(ctx, s, func(tx storage.Tx) ([]storage.Log, int, error) { return tx.ListLogs(ctx, f) })
 }
 
 func (s *txShim) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
@@ -164,11 +146,7 @@ func (s *txShim) Lookup(ctx context.Context, key storage.Key) (storage.Record, e
 }
 
 func (s *txShim) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
-	p, err := within(ctx, s, func(tx storage.Tx) (p page[storage.Record], err error) {
-		p.rows, p.total, err = tx.ListRecords(ctx, f)
-		return p, err
-	})
-	return p.rows, p.total, err
+	return listWithin(ctx, s, func(tx storage.Tx) ([]storage.Record, int, error) { return tx.ListRecords(ctx, f) })
 }
 
 func txStrangers(w *txWorld) {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -245,21 +246,20 @@ func (w *world) dueAt(at time.Time, after storage.ID, limit int) []storage.ID {
 	return must(w.store.DueTenants(w.Context(), at, after, limit))(w, "due tenants")
 }
 
+func (w *world) expired(f storage.ExpiredFilter) storage.Expired {
+	w.Helper()
+	return must(w.store.Expired(w.Context(), f))(w, "expired")
+}
+
 // expiredAt returns all rows that have expired at a time, in the order of their ids.
 func (w *world) expiredAt(at time.Time) storage.Expired {
 	w.Helper()
-	e := must(w.store.Expired(w.Context(), storage.ExpiredFilter{Now: at, Limit: 1000}))(w, "expired")
+	e := w.expired(storage.ExpiredFilter{Now: at, Limit: 1000})
 	for _, tokens := range [][]storage.Token{e.Tokens, e.CVCs} {
 		slices.SortFunc(tokens, func(a, b storage.Token) int { return compareIDs(a.Ord, b.Ord) })
 	}
 	slices.SortFunc(e.Records, func(a, b storage.Record) int { return compareIDs(a.ID, b.ID) })
 	return e
-}
-
-// byID sorts jobs by their ids.
-func byID(jobs []storage.Job) []storage.Job {
-	slices.SortFunc(jobs, func(a, b storage.Job) int { return compareIDs(a.ID, b.ID) })
-	return jobs
 }
 
 // containers returns the tenant's sets, each as one text, in order.
@@ -282,6 +282,7 @@ var exactly = cmp.Options{
 	cmpopts.IgnoreFields(storage.Log{}, "Seq"),
 	cmpopts.EquateComparable(storage.ID{}, storage.Hash{}, storage.Key{}, time.Time{}),
 	cmpopts.EquateEmpty(),
+	cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal)), // byte by byte would take long
 }
 
 // same reports an error if two values differ.
@@ -403,4 +404,25 @@ func (e *example) insert(tenant storage.ID) *storage.Change {
 		InsertJobs:    []storage.Job{e.job},
 		Logs:          []storage.Log{e.log},
 	}
+}
+
+// full returns a change with three rows of each kind and a claim.
+func (w *world) full(tenant storage.ID, prefix string) *storage.Change {
+	c := &storage.Change{Tenant: tenant, Now: now, Claim: &storage.ClaimChange{Op: storage.ClaimTake, Claim: w.answered()}}
+	c.InsertTokens = w.tokenSeries(prefix, 3)
+	for i := range c.InsertTokens {
+		c.InsertTokens[i].Dedup = w.hash()
+		c.InsertRecords = append(c.InsertRecords, w.record("proxy", prefix))
+		c.InsertJobs = append(c.InsertJobs, w.job(earlier))
+		c.Logs = append(c.Logs, w.log("token", c.InsertTokens[i].ID))
+	}
+	return c
+}
+
+// busy returns a tenant with rows, and the change that wrote them.
+func (w *world) busy() (storage.ID, *storage.Change) {
+	tenant := w.id()
+	c := w.full(tenant, "old")
+	w.write(c)
+	return tenant, c
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -51,7 +52,7 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 				jobs = append(jobs, job)
 			}
 		}
-		slices.SortFunc(jobs, func(a, b storage.Job) int { return a.RunAt.Compare(b.RunAt) })
+		slices.SortFunc(jobs, func(a, b storage.Job) int { return cmp.Or(a.RunAt.Compare(b.RunAt), bytes.Compare(a.ID[:], b.ID[:])) })
 		jobs = page(jobs, 0, l.Limit)
 		for i := range jobs {
 			jobs[i].Owner, jobs[i].LeaseUntil = l.Owner, stored(l.Until)

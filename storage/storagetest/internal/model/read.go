@@ -109,23 +109,27 @@ func (s *Store) Expired(ctx context.Context, f storage.ExpiredFilter) (storage.E
 				}
 			}
 		}
-		e.Tokens = expired(e.Tokens, f.Tokens, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.ExpiresAt, t.Ord })
-		e.CVCs = expired(e.CVCs, f.CVCs, f.Limit, func(t *storage.Token) (time.Time, storage.ID) { return t.CVCExpiresAt, t.Ord })
-		e.Records = expired(e.Records, f.Records, f.Limit, func(r *storage.Record) (time.Time, storage.ID) { return r.ExpiresAt, r.ID })
+		e.Tokens = expired(e.Tokens, f.Tokens, f.Limit, func(t *storage.Token) (time.Time, []byte) { return t.ExpiresAt, slices.Concat(t.Tenant[:], t.Ord[:]) })
+		e.CVCs = expired(e.CVCs, f.CVCs, f.Limit, func(t *storage.Token) (time.Time, []byte) {
+			return t.CVCExpiresAt, slices.Concat(t.Tenant[:], t.Ord[:])
+		})
+		e.Records = expired(e.Records, f.Records, f.Limit, func(r *storage.Record) (time.Time, []byte) {
+			return r.ExpiresAt, slices.Concat(r.Tenant[:], []byte(r.Kind), r.ID[:])
+		})
 		return e, nil
 	})
 }
 
 // expired returns the expired rows after a place.
-func expired[T any](rows []T, after storage.ExpiryPlace, limit int, key func(*T) (time.Time, storage.ID)) []T {
+func expired[T any](rows []T, after storage.ExpiryPlace, limit int, key func(*T) (time.Time, []byte)) []T {
 	rows = slices.DeleteFunc(rows, func(row T) bool {
 		at, _ := key(&row)
 		return at.Before(after.From)
 	})
 	slices.SortFunc(rows, func(a, b T) int {
-		atA, idA := key(&a)
-		atB, idB := key(&b)
-		return cmp.Or(atA.Compare(atB), bytes.Compare(idA[:], idB[:]))
+		atA, keyA := key(&a)
+		atB, keyB := key(&b)
+		return cmp.Or(atA.Compare(atB), bytes.Compare(keyA, keyB))
 	})
 	return page(rows, after.Skip, limit)
 }

@@ -34,7 +34,8 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	for _, sealed := range c.Reseal {
 		t.reseal(sealed)
 	}
-	for _, entry := range c.Logs {
+	byID := func(a, b storage.Log) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+	for _, entry := range slices.SortedFunc(slices.Values(c.Logs), byID) {
 		entry.CreatedAt = stored(entry.CreatedAt)
 		t.logs[entry.ID] = entry
 		t.written = append(t.written, entry.ID)
