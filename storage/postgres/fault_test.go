@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"net"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -286,55 +284,5 @@ func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*stora
 		"delete": change(func(c *storage.Change) {
 			c.DeleteTokens = []storage.TokenDelete{{Ord: stored.Ord, Rev: 2, Set: stored.Set, Type: stored.Type}}
 		}),
-	}
-}
-
-// TestNodesStartTogether opens an empty database from several nodes at once.
-func TestNodesStartTogether(t *testing.T) {
-	t.Parallel()
-	address := pgtest.URL(t)
-	tenant := newID()
-	var nodes sync.WaitGroup
-	for range 8 {
-		nodes.Go(func() {
-			s, err := postgres.Open(context.Background(), address)
-			if err != nil {
-				t.Errorf("open: %v", err)
-				return
-			}
-			defer s.Close()
-			if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
-				t.Errorf("write: %v", err)
-			}
-		})
-	}
-	nodes.Wait()
-	if got := number(t, database(t, address), "SELECT count(*) FROM vault_tokens"); got != 8 {
-		t.Errorf("%d tokens, want 8", got)
-	}
-}
-
-func TestCloseLeavesNoConnection(t *testing.T) {
-	t.Parallel()
-	address := postgres.Vaults.URL(t)
-	name := fmt.Sprintf("vault-%x", newID())
-	s := must.Get(postgres.Open(t.Context(), with(t, address, "application_name", name)))(t)
-	var work sync.WaitGroup
-	tenant := newID()
-	for range 8 {
-		work.Go(func() { _ = s.Write(t.Context(), sample(tenant, 1)) })
-	}
-	work.Wait()
-	db := database(t, address)
-	sessions := "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1"
-	if got := number(t, db, sessions, name); got == 0 {
-		t.Fatal("the test does not see the store's connections")
-	}
-	must.Do(t, s.Close())
-	// A server ends a session some time after its client has gone.
-	for got := 1; got > 0; {
-		if got = number(t, db, sessions, name); t.Context().Err() != nil {
-			t.Fatalf("%d connections are still open", got)
-		}
 	}
 }

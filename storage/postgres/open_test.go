@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
@@ -24,29 +23,6 @@ func TestAsyncCommitIsRejected(t *testing.T) {
 		s.Close()
 	}
 	openAt(t, address, &postgres.Options{AllowAsyncCommit: true})
-}
-
-func TestNewerMajorSchemaIsRejected(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name    string
-		version int
-		want    error
-	}{
-		{"a later addition is ignored", 1999, nil},
-		{"a later major version is refused", 2001, storage.ErrNewerSchema},
-	} {
-		address := postgres.Vaults.URL(t)
-		openAt(t, address, nil)
-		must.Get(database(t, address).Exec(`INSERT INTO vault_migrations SELECT $1, vault_id FROM vault_migrations LIMIT 1`, test.version))(t)
-		again, err := postgres.Open(t.Context(), address)
-		if !errors.Is(err, test.want) {
-			t.Errorf("%s: got %v", test.name, err)
-		}
-		if err == nil {
-			_ = again.Close()
-		}
-	}
 }
 
 // TestOnlyReadLogsAreUnsynced checks that logs of reads are committed without

@@ -139,21 +139,6 @@ func TestReadsSurviveKilledConnections(t *testing.T) {
 	}
 }
 
-func TestReadsSurviveALostConnection(t *testing.T) {
-	t.Parallel()
-	p, through := newProxy(t, postgres.Vaults.URL(t))
-	s := openAt(t, through, &postgres.Options{MaxConns: 2})
-	c := sample(newID(), 1)
-	must.Do(t, s.Write(t.Context(), c))
-	for name, cut := range map[string]int32{"request lost": loseRequest, "answer lost": loseAnswer} {
-		p.cut.Store(cut)
-		found, err := s.Tokens(t.Context(), c.Tenant, []string{c.InsertTokens[0].ID})
-		if len(found) != 1 || err != nil || p.cut.Load() != deliver {
-			t.Errorf("%s: %d tokens, %v", name, len(found), err)
-		}
-	}
-}
-
 // A read that its caller has canceled ends, and its connection serves the next
 // read.
 func TestCanceledReadKeepsItsConnection(t *testing.T) {

@@ -51,8 +51,7 @@ const (
 // created 1, 10 and 18 % more tokens in three quiet runs. The longest wait was
 // the same, 28 to 58 ms. A writer that moves every 1,000 pages halves that
 // wait, but creates a fifth fewer tokens. In one such run there were 11 % more
-// reads with the checkpointer at 8 callers, and 13 % fewer at 32
-// (BenchmarkPauses).
+// reads with the checkpointer at 8 callers, and 13 % fewer at 32.
 type checkpointer struct {
 	db   *sqlx.DB
 	conn *sql.Conn

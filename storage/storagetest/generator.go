@@ -337,10 +337,14 @@ func (g *generator) cond(depth int) storage.Cond {
 	return g.term()
 }
 
+func (g *generator) inSets() storage.Cond {
+	return storage.SetIn(some(g, 2, func() storage.Hash { return pick(g, sets).Set }))
+}
+
 func (g *generator) term() storage.Cond {
 	switch g.IntN(9) {
 	case 0:
-		return storage.SetIn(some(g, 2, func() storage.Hash { return pick(g, sets).Set }))
+		return g.inSets()
 	case 1:
 		return storage.TypeIn(some(g, 2, func() string { return pick(g, types) }))
 	case 2:
@@ -368,7 +372,11 @@ func (g *generator) tokenFilter(tenant storage.ID) storage.TokenFilter {
 	if g.IntN(3) == 0 {
 		f.CountUpTo = 1 + g.IntN(12)
 	}
-	if g.IntN(8) > 0 {
+	switch g.IntN(8) {
+	case 0:
+	case 1: // as rules restrict a search
+		f.Where = storage.And{storage.Or{g.inSets(), g.term()}, pick(g, []storage.Cond{g.inSets(), g.term()})}
+	default:
 		f.Where = g.cond(4)
 	}
 	if g.IntN(3) == 0 {

@@ -2,12 +2,9 @@ package direct_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,37 +84,6 @@ func prepare(t *testing.T, c *direct.Conn, text string) *direct.Stmt {
 	return stmt
 }
 
-func TestRows(t *testing.T) {
-	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
-		c := direct.NewConn(conn)
-		insert, read := prepare(t, c, d.insert), prepare(t, c, d.read)
-		for _, row := range [][]any{{1, true, "one", []byte("1")}, {int64(2), false, "", []byte("22")}, {3, nil, nil, nil}} {
-			result := must.Get(insert.Exec(t.Context(), row...))(t)
-			if n, err := result.RowsAffected(); n != 1 || err != nil {
-				t.Errorf("%d rows, %v", n, err)
-			}
-		}
-		for from, want := range map[int][]direct.Row{
-			1: {{int64(1), int64(1), "one", "1"}, {int64(2), int64(0), "", "22"}, {int64(3), nil, nil, nil}},
-			3: {{int64(3), nil, nil, nil}},
-			4: nil,
-		} {
-			var got []direct.Row
-			err := read.Query(t.Context(), func(row direct.Row) error {
-				row = slices.Clone(row)
-				if body, ok := row[3].([]byte); ok {
-					row[3] = string(body)
-				}
-				got = append(got, row)
-				return nil
-			}, from)
-			if diff := cmp.Diff(want, got); diff != "" || err != nil {
-				t.Errorf("from %d: %v (-want +got):\n%s", from, err, diff)
-			}
-		}
-	})
-}
-
 // After a statement has run, its arguments and results are not kept.
 func TestArgumentsAndRowsAreNotKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
@@ -164,26 +130,6 @@ func TestErrorsLeaveTheConnectionUsable(t *testing.T) {
 	})
 }
 
-// PostgreSQL ends a statement with its context, and the connection stays
-// usable.
-func TestCanceledStatementLeavesTheConnectionUsable(t *testing.T) {
-	t.Parallel()
-	conn := must.Get(openPostgres(t).Conn(t.Context()))(t)
-	t.Cleanup(func() { _ = conn.Close() })
-	c := direct.NewConn(conn)
-	numbers := prepare(t, c, "SELECT generate_series(1, $1::bigint)")
-	ctx, cancel := context.WithCancel(t.Context())
-	rows := 0
-	count := func(direct.Row) error { rows++; cancel(); return nil }
-	if err := numbers.Query(ctx, count, 1_000_000_000); err == nil || rows == 0 || c.Lost() {
-		t.Errorf("cancelled: %v after %d rows, lost %v", err, rows, c.Lost())
-	}
-	rows = 0
-	if err := numbers.Query(t.Context(), count, 10); err != nil || rows != 10 {
-		t.Errorf("the next one: %v after %d rows", err, rows)
-	}
-}
-
 func TestLostConnectionIsReported(t *testing.T) {
 	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
 		c := direct.NewConn(conn)
@@ -205,19 +151,4 @@ func TestLostConnectionIsReported(t *testing.T) {
 			t.Errorf("prepare: %v", err)
 		}
 	})
-}
-
-// The next statement notices that the server has ended the connection.
-func TestKilledConnectionIsNoticed(t *testing.T) {
-	t.Parallel()
-	db := openPostgres(t)
-	conn := must.Get(db.Conn(t.Context()))(t)
-	c := direct.NewConn(conn)
-	pid := prepare(t, c, "SELECT pg_backend_pid()")
-	var id driver.Value
-	must.Do(t, pid.Query(t.Context(), func(row direct.Row) error { id = row[0]; return nil }))
-	must.Get(db.ExecContext(t.Context(), "SELECT pg_terminate_backend($1, 10000)", id))(t)
-	if err := pid.Query(t.Context(), func(direct.Row) error { return nil }); err == nil || !c.Lost() {
-		t.Errorf("got %v, lost %v", err, c.Lost())
-	}
 }

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -48,97 +47,5 @@ func TestInvalidConditionsAreRejected(t *testing.T) {
 		if _, err := compile(&Dialect{}, storage.ID{}, "t", cond); err == nil {
 			t.Errorf("%s was not rejected", name)
 		}
-	}
-}
-
-// sample has the fields that the conditions of TestDisjoint use.
-type sample struct {
-	set  storage.Hash
-	kind string
-	id   string
-}
-
-func (s sample) holds(cond storage.Cond) bool {
-	switch cond := cond.(type) {
-	case storage.And:
-		for _, part := range cond {
-			if !s.holds(part) {
-				return false
-			}
-		}
-		return true
-	case storage.Or:
-		for _, part := range cond {
-			if s.holds(part) {
-				return true
-			}
-		}
-		return false
-	case storage.Not:
-		return !s.holds(cond.Cond)
-	case storage.SetIn:
-		return len(cond) > 0 && cond[0] == s.set
-	case storage.TypeIn:
-		return len(cond) > 0 && cond[0] == s.kind
-	case storage.IDPrefix:
-		return strings.HasPrefix(s.id, string(cond))
-	default:
-		return cond == nil
-	}
-}
-
-func randomCond(r *rand.Rand, depth int) storage.Cond {
-	kind := r.IntN(6)
-	if depth == 0 {
-		kind = r.IntN(3)
-	}
-	parts := func() []storage.Cond {
-		all := make([]storage.Cond, r.IntN(4))
-		for i := range all {
-			all[i] = randomCond(r, depth-1)
-		}
-		return all
-	}
-	switch kind {
-	case 0:
-		return storage.SetIn{{byte(r.IntN(2))}}
-	case 1:
-		return storage.TypeIn{string(rune('a' + r.IntN(2)))}
-	case 2:
-		return storage.IDPrefix(rune('x' + r.IntN(2)))
-	case 3:
-		return storage.Not{Cond: randomCond(r, depth-1)}
-	case 4:
-		return storage.And(parts())
-	default:
-		return storage.Or(parts())
-	}
-}
-
-func TestDisjoint(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	split := 0
-	for range 20_000 {
-		cond := randomCond(r, 4)
-		parts := disjoint(cond)
-		if len(parts) > 1 {
-			split++
-		}
-		for bits := range 8 {
-			s := sample{storage.Hash{byte(bits & 1)}, string(rune('a' + bits>>1&1)), string(rune('x' + bits>>2&1))}
-			n := 0
-			for _, part := range parts {
-				if s.holds(part) {
-					n++
-				}
-			}
-			if want := s.holds(cond); n > 1 || (n == 1) != want {
-				t.Fatalf("%#v is in %d parts of %#v, and in the whole: %v", s, n, cond, want)
-			}
-		}
-	}
-	if split < 100 {
-		t.Errorf("only %d conditions were split", split)
 	}
 }

@@ -117,56 +117,6 @@ func TestInvalidMigrationsAreRejected(t *testing.T) {
 	}
 }
 
-// TestTakenNamesAreRejected checks that a foreign table is found before
-// anything is created.
-func TestTakenNamesAreRejected(t *testing.T) {
-	t.Parallel()
-	files := fstest.MapFS{
-		"1001_first.sql":  first(`CREATE TABLE vault_a (x INTEGER)`),
-		"1002_second.sql": next(1002, `CREATE UNIQUE INDEX vault_a_x ON vault_a (x)`),
-	}
-	for name, theirs := range map[string]string{
-		"vault_a":          `CREATE TABLE vault_a (y INTEGER)`,
-		"vault_a_x":        `CREATE TABLE theirs (y INTEGER); CREATE INDEX vault_a_x ON theirs (y)`,
-		"vault_migrations": `CREATE TABLE vault_migrations (version INTEGER)`,
-	} {
-		db := emptyDatabase(t)
-		db.MustExec(theirs)
-		var before, after []string
-		names := `SELECT name FROM sqlite_schema ORDER BY name`
-		must.Do(t, db.Select(&before, names))
-		err := migrate(t.Context(), db, files, storage.MigrateAuto)
-		if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
-			t.Errorf("%s: got %v", name, err)
-		}
-		must.Do(t, db.Select(&after, names))
-		if diff := cmp.Diff(before, after); diff != "" {
-			t.Errorf("%s: the database has changed (-before +after):\n%s", name, diff)
-		}
-	}
-}
-
-func TestCheckChangesNothing(t *testing.T) {
-	t.Parallel()
-	db := emptyDatabase(t)
-	files := fstest.MapFS{"1001_first.sql": first(``)}
-	check := func() error { return migrate(t.Context(), db, files, storage.MigrateCheck) }
-	if err := check(); !errors.Is(err, storage.ErrOldSchema) || !strings.Contains(err.Error(), "1001") {
-		t.Errorf("an empty database: got %v", err)
-	}
-	must.Do(t, migrate(t.Context(), db, files, storage.MigrateAuto))
-	if err := check(); err != nil {
-		t.Errorf("after the migrations: %v", err)
-	}
-	files["1002_second.sql"] = next(1002, ``)
-	if err := check(); !errors.Is(err, storage.ErrOldSchema) || strings.Contains(err.Error(), "1001") {
-		t.Errorf("with one missing: got %v", err)
-	}
-	if diff := cmp.Diff([]int{1001}, versionsOf(t, db)); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
-}
-
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	got := statements("-- One; and more.\nCREATE TABLE a (\n\tb int -- c; d\n);\n\nINSERT INTO a VALUES (1);\nDO $$ BEGIN x; y; END $$;\nDROP TABLE a;\n-- The end.\n")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // the database of these tests
 
@@ -67,33 +66,6 @@ func TestFoldName(t *testing.T) {
 	for a, b := range map[string]string{"STRASSE": "straße", "ÉTÉ": "été", "Billing": "bILLING"} {
 		if FoldName(a) != FoldName(b) {
 			t.Errorf("%q and %q differ", a, b)
-		}
-	}
-}
-
-func TestWholeTotal(t *testing.T) {
-	t.Parallel()
-	type answer struct {
-		Total int
-		Known bool
-	}
-	for name, test := range map[string]struct {
-		got, offset, limit int
-		before             storage.ID
-		want               answer
-	}{
-		"a short first page":     {got: 3, limit: 10, want: answer{3, true}},
-		"nothing":                {limit: 10, want: answer{0, true}},
-		"a short later page":     {got: 3, offset: 20, limit: 10, want: answer{23, true}},
-		"a full page":            {got: 10, limit: 10},
-		"behind the end":         {offset: 20, limit: 10},
-		"no page":                {},
-		"from somewhere else on": {got: 3, limit: 10, before: someTenant},
-	} {
-		var got answer
-		got.Total, got.Known = wholeTotal(test.got, test.offset, test.limit, test.before)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
