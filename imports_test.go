@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"storage":                              {},
 	"script":                               {"internal/fault"},
 	"storage/internal/direct":              {},
-	"storage/internal/sqlstore":            {"storage", "internal/share", "github.com/jmoiron/sqlx", "golang.org/x/text"},
+	"storage/internal/sqlstore":            {"storage", "github.com/jmoiron/sqlx", "golang.org/x/text"},
 	"storage/sqlite":                       {"storage", "github.com/jmoiron/sqlx", "golang.org/x/sys", "modernc.org/sqlite"},
 	"storage/postgres/internal/link":       {"storage", "github.com/lib/pq", "golang.org/x/sys"},
 	"storage/postgres/internal/statements": {"storage"},

@@ -86,7 +86,7 @@ type Store struct {
 	uncounted uncountedLogs
 	logDelay  citus.LogDelay
 	retryFor  time.Duration
-	waiters   waiters
+	waiters   sqlstore.Turns // of changes that met a lock
 	room      room
 	written   atomic.Int64 // rows written since opening
 	conflicts conflicts
@@ -205,7 +205,7 @@ func open(ctx context.Context, url string, opts *Options, find findLayout) (*Sto
 	if !o.TransactionPooler {
 		o.configure(config.Runtime)
 	}
-	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
+	s := &Store{retryFor: o.RetryFor, waiters: make(sqlstore.Turns, maxWaiters)}
 	if s.readers, err = link.NewPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
 		return nil, err
 	}

@@ -71,39 +71,21 @@ func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 	defer ended()
 	if p.locked {
 		p.class = alone
-		if !s.waiters.enter(ctx, p.until) {
+		if s.waiters.Enter(ctx, p.until, 0) != nil {
 			p.again = true
 			return errLocked
 		}
 		p.locked = false
-		defer s.waiters.leave()
+		defer func() { <-s.waiters }()
 	}
 	return s.queue.write(ctx, p)
 }
 
 var errLocked = fmt.Errorf("%w: another transaction holds what the change needs", storage.ErrUnavailable)
 
-// waiters limits the number of connections that changes waiting for a lock may
-// use at once.
-type waiters chan struct{}
-
+// maxWaiters is the number of connections that changes waiting for a lock may use
+// at once.
 const maxWaiters = 2
-
-// enter waits for a place until the given time or the end of the context, and
-// reports whether it got one.
-func (w waiters) enter(ctx context.Context, until time.Time) bool {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case w <- struct{}{}:
-		return true
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return false
-}
-
-func (w waiters) leave() { <-w }
 
 const (
 	// lockTimeout is how long a change waits for a lock. shareTimeout is how

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -71,7 +70,7 @@ type readPool struct {
 	texts    []string // statements to prepare on each connection
 	lifetime time.Duration
 	cut      func(conn any) func() // may be nil
-	permits  turns                 // held by readers
+	permits  Turns                 // held by readers
 
 	mu     sync.Mutex
 	idle   []*readConn
@@ -79,13 +78,13 @@ type readPool struct {
 }
 
 func newReadPool(db *sql.DB, most int, d *Dialect, texts []string) *readPool {
-	return &readPool{db: db, texts: texts, lifetime: d.Lifetime, cut: d.Outage.Cut, permits: make(turns, most)}
+	return &readPool{db: db, texts: texts, lifetime: d.Lifetime, cut: d.Outage.Cut, permits: make(Turns, most)}
 }
 
 // take waits for a connection, until the given time if that is not zero. The
 // caller must give it back.
 func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error) {
-	if err := p.permits.enter(ctx, until); err != nil {
+	if err := p.permits.Enter(ctx, until, TurnAtLeast); err != nil {
 		return nil, err
 	}
 	c, err := p.kept()
@@ -99,52 +98,13 @@ func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error)
 	return c, nil
 }
 
-// ErrNoTurn means that no connection became free in time.
-var ErrNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
-
 // enterList waits until a tenant may run another list. The caller calls leave
 // afterwards.
 func (s *Store) enterList(ctx context.Context, tenant storage.ID) (leave func(), err error) {
 	if s.dialect.TenantLists == 0 || s.within != nil {
 		return func() {}, nil
 	}
-	inTime := ctx
-	if until := s.retryUntil(ctx); !until.IsZero() {
-		var cancel context.CancelFunc
-		inTime, cancel = context.WithTimeout(ctx, max(turnAtLeast, time.Until(until)))
-		defer cancel()
-	}
-	if err := s.listing.Take(inTime, tenant); err != nil {
-		return nil, cmp.Or(ctx.Err(), ErrNoTurn)
-	}
-	return func() { s.listing.Give(tenant) }, nil
-}
-
-// turns limits how many callers do something at once. Each sends a value, and
-// receives one when it is done.
-type turns chan struct{}
-
-// enter waits for a turn, until the given time if that is not zero.
-func (t turns) enter(ctx context.Context, until time.Time) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	default:
-	}
-	var over <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(max(turnAtLeast, time.Until(until)))
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-over:
-		return ErrNoTurn
-	}
+	return s.listing.Enter(ctx, tenant, s.retryUntil(ctx))
 }
 
 // kept returns the most recently used idle connection, or nil. It closes idle
@@ -186,10 +146,6 @@ func (p *readPool) expired() (old []*readConn) {
 	return old
 }
 
-// turnAtLeast is how long a call waits for its turn, and for a connection to
-// open, even if it must not wait for the database.
-const turnAtLeast = 2 * time.Second
-
 var errNoAnswer = fmt.Errorf("%w: the database does not answer", storage.ErrUnavailable)
 
 // open opens a connection, until the given time at the latest if that is not
@@ -198,7 +154,7 @@ func (p *readPool) open(ctx context.Context, until time.Time) (*readConn, error)
 	if until.IsZero() {
 		return p.connect(ctx)
 	}
-	inTime, cancel := context.WithTimeout(ctx, max(turnAtLeast, time.Until(until)))
+	inTime, cancel := context.WithTimeout(ctx, max(TurnAtLeast, time.Until(until)))
 	defer cancel()
 	c, err := p.connect(inTime)
 	if err != nil && inTime.Err() != nil && ctx.Err() == nil {

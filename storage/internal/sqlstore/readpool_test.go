@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
@@ -232,7 +231,7 @@ func TestPanicInARowIsAnError(t *testing.T) {
 func TestTenantHasShareOfLists(t *testing.T) {
 	t.Parallel()
 	s := sqliteShelf(t, 10).store
-	s.dialect.TenantLists, s.listing = 1, share.New[storage.ID](share.Limits{Each: 1})
+	s.dialect.TenantLists, s.listing = 1, NewTurnsBy[storage.ID](1)
 	leave := must.Get(s.enterList(t.Context(), someTenant))(t)
 	list := func(tenant storage.ID) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

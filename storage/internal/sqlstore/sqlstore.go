@@ -46,7 +46,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
@@ -181,8 +180,8 @@ type Store struct {
 	lists   *readPool // may be the same as points
 	texts   [pointCount]string
 	piece   int   // pieceBytes
-	bodies  turns // of callers that read large bodies
-	listing *share.Places[storage.ID]
+	bodies  Turns // of callers that read large bodies
+	listing *TurnsBy[storage.ID]
 
 	preparing bool           // prepare queries, if the dialect allows it
 	left      *time.Duration // of Outage.ListLimit; nil for no limit
@@ -193,8 +192,8 @@ type Store struct {
 // Dialect.Conns connections, which nothing else may use. The caller closes the
 // database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(turns, max(1, d.Conns/4))}
-	s.listing = share.New[storage.ID](share.Limits{Each: d.TenantLists})
+	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(Turns, max(1, d.Conns/4))}
+	s.listing = NewTurnsBy[storage.ID](d.TenantLists)
 	s.texts = s.pointTexts()
 	var prepared []string
 	if d.Prepared {

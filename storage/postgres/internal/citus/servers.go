@@ -47,16 +47,7 @@ func NewServers(at *Shards, read func(context.Context) (*Shards, error), retryFo
 type placed struct {
 	*Shards
 	at    time.Time
-	reads *sync.Map // of int32 to chan struct{}: by server, which holds its reads in progress
-}
-
-// readsOf returns the channel that holds the reads of a server.
-func (v *Servers) readsOf(p *placed, server int32) chan struct{} {
-	if reads, ok := p.reads.Load(server); ok {
-		return reads.(chan struct{})
-	}
-	reads, _ := p.reads.LoadOrStore(server, make(chan struct{}, shareOf(v.reading, p.servers)))
-	return reads.(chan struct{})
+	reads *sqlstore.TurnsBy[int32] // by server
 }
 
 // placedFor is how long shards are used before they are read again. A tenant that
@@ -65,7 +56,7 @@ const placedFor = time.Minute
 
 // set makes shards current.
 func (v *Servers) set(p *Shards) {
-	next := &placed{Shards: p, at: time.Now(), reads: &sync.Map{}}
+	next := &placed{Shards: p, at: time.Now(), reads: sqlstore.NewTurnsBy[int32](shareOf(v.reading, p.servers))}
 	if last := v.now.Load(); last != nil && last.servers == p.servers {
 		next.reads = last.reads
 	}
@@ -119,39 +110,16 @@ func (v *Servers) Begin(ctx context.Context, tenant storage.ID) (ended func(erro
 	if err != nil {
 		return nil, err
 	}
-	reads := v.readsOf(p, n)
-	if err := enter(ctx, reads, until); err != nil {
+	leave, err := p.reads.Enter(ctx, n, until)
+	if err != nil {
 		left()
 		return nil, err
 	}
 	return func(err error) {
 		v.Record(n, err)
-		<-reads
+		leave()
 		left()
 	}, nil
-}
-
-// turnAtLeast is how long a read waits for room, even if it must not wait for the
-// database.
-const turnAtLeast = 2 * time.Second
-
-// enter adds a read to the reads of a server, at the given time at the latest.
-func enter(ctx context.Context, reads chan struct{}, until time.Time) error {
-	select {
-	case reads <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(max(turnAtLeast, time.Until(until)))
-	defer timer.Stop()
-	select {
-	case reads <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return sqlstore.ErrNoTurn
-	}
 }
 
 // silence is the time since a server last responded.
