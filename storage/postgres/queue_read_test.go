@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
 // ask starts a reading, which may begin a statement.
@@ -130,41 +128,5 @@ func TestAbandonedReadingServesItsBatch(t *testing.T) {
 	<-second.turn
 	if served != 2 || q.shared().running != [classes]int{} || len(q.close()) != 1 {
 		t.Errorf("%d readings are served, %v statements run", served, q.shared().running)
-	}
-}
-
-// TestCutAfter ends the context of a reading. Its connection is cut after a
-// while, and never after the reading has finished.
-func TestCutAfter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, end := context.WithCancel(t.Context())
-		var isCut atomic.Bool
-		done := cutAfter(ctx, func() { isCut.Store(true) })
-		end()
-		time.Sleep(readGrace - time.Millisecond)
-		synctest.Wait()
-		if isCut.Load() {
-			t.Error("the connection is cut at once")
-		}
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
-		if !isCut.Load() {
-			t.Error("the connection is not cut")
-		}
-		done()
-	})
-	for name, first := range map[string]string{"before": "done", "after": "end"} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, end := context.WithCancel(t.Context())
-			done := cutAfter(ctx, func() { t.Errorf("cut, although the reading had finished %s its caller left", name) })
-			if first == "end" {
-				end()
-				synctest.Wait()
-			}
-			done()
-			end()
-			time.Sleep(2 * readGrace)
-		})
 	}
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
@@ -99,7 +98,8 @@ func (s *writer) read(batch []*pending) error {
 			return err
 		}
 	}
-	defer cutAfter(batch[0].reading.ctx, s.cut)()
+	run := s.cutter.Begin(batch[0].reading.ctx)
+	defer func() { s.cutter.End(run) }()
 	s.readings = s.readings[:0]
 	for _, p := range batch {
 		s.readings = append(s.readings, &p.reading.Reading)
@@ -113,30 +113,3 @@ func (s *writer) read(batch []*pending) error {
 	}
 	return nil
 }
-
-// cutAfter cuts a connection some time after a context has ended, unless the
-// returned function is called before. Statements take much less time than that,
-// so a client that goes away does not cost other callers their connection.
-func cutAfter(ctx context.Context, cut func()) (done func()) {
-	if ctx.Done() == nil {
-		return func() {}
-	}
-	over, ended := make(chan struct{}), make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		select {
-		case <-time.After(readGrace):
-			cut()
-		case <-over:
-		}
-	})
-	return func() {
-		if !stop() {
-			close(over)
-			<-ended
-		}
-	}
-}
-
-// readGrace is how long a statement may continue after its caller has gone.
-const readGrace = time.Second

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
@@ -28,7 +29,7 @@ type writer struct {
 	layout   citus.Layout
 	server   int32 // of the tenant it writes for; zero if unknown
 	conn     *sql.Conn
-	cut      func() // closes conn at once
+	cutter   *sqlstore.Cutter // of conn
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt // by text
@@ -67,7 +68,7 @@ func (s *writer) connect(ctx context.Context) error {
 		return err
 	}
 	_ = conn.Raw(func(on any) error {
-		s.cut = s.pool.Lines.Cut(on)
+		s.cutter = &sqlstore.Cutter{Cut: s.pool.Lines.Cut(on)}
 		return nil
 	})
 	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[string]*direct.Stmt{}
@@ -81,7 +82,7 @@ func (s *writer) reset() {
 		return
 	}
 	s.direct.Discard()
-	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
+	s.conn, s.cutter, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
 }
 
 func (s *writer) Start(tenant storage.ID) *statements.Statement {

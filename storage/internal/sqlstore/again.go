@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -104,9 +103,9 @@ func (s *Store) try(ctx context.Context, until time.Time, from *readPool, do fun
 	}
 	keep := false
 	defer func() { from.give(c, keep) }()
-	run := c.leash.hold(ctx)
+	run := c.cutter.Begin(ctx)
 	t.again, t.err = do(c)
-	cut := c.leash.free(run)
+	cut := c.cutter.End(run)
 	if t.err == nil {
 		keep = !cut
 		return t
@@ -119,59 +118,4 @@ func (s *Store) try(ctx context.Context, until time.Time, from *readPool, do fun
 		from.drop()
 	}
 	return t
-}
-
-// leash ends a statement whose caller has gone, while the driver is still
-// waiting for its server.
-type leash struct {
-	cut func() // closes the connection; nil if the driver does not wait
-
-	mu    sync.Mutex
-	runs  int // number of times a statement was begun or ended
-	isCut bool
-}
-
-// cutGrace is how long a server has to end a canceled statement.
-const cutGrace = time.Second
-
-// holding is a statement on a leash.
-type holding struct {
-	run  int
-	stop func() bool
-}
-
-// hold begins a statement.
-func (l *leash) hold(ctx context.Context) holding {
-	if l.cut == nil || ctx.Done() == nil {
-		return holding{}
-	}
-	l.mu.Lock()
-	l.runs++
-	run := l.runs
-	l.mu.Unlock()
-	return holding{run, context.AfterFunc(ctx, func() {
-		time.AfterFunc(cutGrace, func() { l.end(run) })
-	})}
-}
-
-// end cuts the connection if the statement still runs on it.
-func (l *leash) end(run int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.runs == run {
-		l.isCut = true
-		l.cut()
-	}
-}
-
-// free ends a statement and reports whether its connection was cut.
-func (l *leash) free(h holding) bool {
-	if h.stop == nil {
-		return false
-	}
-	h.stop()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.runs++
-	return l.isCut
 }

@@ -19,7 +19,7 @@ type readConn struct {
 	prepared []*direct.Stmt
 	lists    map[string]*direct.Stmt // prepared when first needed
 	opened   time.Time
-	leash    leash
+	cutter   Cutter
 }
 
 // close closes the statements first, because SQLite would otherwise keep the
@@ -171,7 +171,7 @@ func (p *readPool) connect(ctx context.Context) (*readConn, error) {
 	c := &readConn{conn: conn, direct: direct.NewConn(conn), opened: time.Now()}
 	if p.cut != nil {
 		_ = conn.Raw(func(on any) error {
-			c.leash.cut = p.cut(on)
+			c.cutter.Cut = p.cut(on)
 			return nil
 		})
 	}
