@@ -168,16 +168,12 @@ func (s *Store) countAgain(ctx context.Context, tx *sql.Tx, tenant storage.ID) e
 
 // marked runs do in a transaction that holds the lock on a tenant's mark.
 func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.Tx, mark int64) error) error {
-	return s.layout.Run(ctx, tenant, func() error {
-		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			return s.transact(ctx, conn, func(tx *sql.Tx) error {
-				var mark int64
-				if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
-					return err
-				}
-				return do(tx, mark)
-			})
-		}))
+	return s.inTx(ctx, tenant, func(tx *sql.Tx) error {
+		var mark int64
+		if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
+			return err
+		}
+		return do(tx, mark)
 	})
 }
 

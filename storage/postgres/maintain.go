@@ -237,11 +237,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
 		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return link.Each(rows, err, func() error {
 			var tenant, key []byte
 			if err := rows.Scan(&tenant, &key); err != nil {
 				return err
@@ -250,8 +246,8 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 				found = append(found, tenantKeys{storage.ID(tenant), wire.NewArray(sqlstore.Blob, 1)})
 			}
 			found[len(found)-1].keys.Bytes(key)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return found, link.Failed(err)
 }
@@ -314,6 +310,13 @@ func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) e
 		return err
 	}
 	return tx.Commit()
+}
+
+// inTx runs do, which must be safe to repeat, in a transaction for a tenant.
+func (s *Store) inTx(ctx context.Context, tenant storage.ID, do func(*sql.Tx) error) error {
+	return s.layout.Run(ctx, tenant, func() error {
+		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error { return s.transact(ctx, conn, do) }))
+	})
 }
 
 func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {

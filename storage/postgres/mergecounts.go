@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -44,22 +43,6 @@ var apartTables = []struct {
 	{"vault_container_sets", (*Store).mergeSets},
 }
 
-// These statements remove rows that transactions of the application have added
-// for a tenant, so that they can be added to the shared rows. They do not see
-// rows of uncommitted transactions, and skip rows that another node is merging.
-const (
-	takeCounts = `DELETE FROM vault_token_counts WHERE ctid = ANY (ARRAY(
-		SELECT k.ctid FROM vault_token_counts k, ` + sqlstore.InOrder + ` WHERE k.tenant_id = $1 AND k.shard < 0
-		LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED))
-		AND `
-	returnCounts = " RETURNING set_id, type, n"
-	takeSets     = `DELETE FROM vault_container_sets WHERE ctid = ANY (ARRAY(
-		SELECT k.ctid FROM vault_container_sets k, ` + sqlstore.InOrder + ` WHERE k.tenant_id = $1 AND k.shard < 0
-		LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED))
-		AND `
-	returnSets = " RETURNING set_id, containers"
-)
-
 // mergeApart merges the separate rows of committed transactions of the application
 // into the shared rows.
 func (s *Store) mergeApart(ctx context.Context) error {
@@ -70,7 +53,11 @@ func (s *Store) mergeApart(ctx context.Context) error {
 		}
 		for _, tenant := range tenants {
 			for n := mergeAtOnce; n == mergeAtOnce; {
-				if n, err = s.inOwnTx(ctx, tenant, f.merge); err != nil {
+				err := s.inTx(ctx, tenant, func(tx *sql.Tx) (err error) {
+					n, err = f.merge(s, ctx, tx, tenant)
+					return err
+				})
+				if err != nil {
 					return err
 				}
 			}
@@ -84,56 +71,44 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
 		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return link.Each(rows, err, func() error {
 			var id []byte
 			if err := rows.Scan(&id); err != nil {
 				return err
 			}
 			found = append(found, storage.ID(id))
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return found, link.Failed(err)
 }
 
-// inOwnTx runs a step of a merge in a transaction and returns how many rows it
-// took.
-func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
-	merge func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
-) (n int, err error) {
-	err = s.layout.Run(ctx, tenant, func() error {
-		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
-				n, err = merge(s, ctx, tx, tenant)
-				return err
-			})
-		}))
+// take removes rows that transactions of the application have added for a tenant, so
+// that they can be added to the shared rows. It does not see rows of uncommitted
+// transactions, and skips rows that another node is merging. It
+// scans the columns of each row.
+func (s *Store) take(ctx context.Context, tx *sql.Tx, tenant storage.ID, table, columns string, dest []any, row func()) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in("DELETE FROM "+table+" WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM "+table+" k, "+
+		sqlstore.InOrder+" WHERE k.tenant_id = $1 AND k.shard < 0 LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED)) AND "+
+		s.layout.Traits().TenantIs("tenant_id", "$1")+" RETURNING "+columns), tenant[:], mergeAtOnce)
+	err = link.Each(rows, err, func() error {
+		n++
+		err := rows.Scan(dest...)
+		row()
+		return err
 	})
 	return n, err
 }
 
 func (s *Store) mergeCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.layout.Traits().TenantIs("tenant_id", "$1")+returnCounts), tenant[:], mergeAtOnce)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
 	var sums statements.Counts
-	for rows.Next() {
-		var set []byte
-		var c statements.Count
-		if err := rows.Scan(&set, &c.Kind, &c.N); err != nil {
-			return 0, err
-		}
+	var set []byte
+	var c statements.Count
+	n, err = s.take(ctx, tx, tenant, "vault_token_counts", "set_id, type, n", []any{&set, &c.Kind, &c.N}, func() {
 		copy(c.Set[:], set)
 		sums.Add(c)
-		n++
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
+	})
+	if err != nil || n == 0 {
 		return n, err
 	}
 	st := statements.NewStatement(tenant)
@@ -143,23 +118,14 @@ func (s *Store) mergeCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) 
 }
 
 func (s *Store) mergeSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.layout.Traits().TenantIs("tenant_id", "$1")+returnSets), tenant[:], mergeAtOnce)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
 	kept := wire.NewRows(wire.SetColumns, 1)
-	for rows.Next() {
-		var set []byte
-		var containers string
-		if err := rows.Scan(&set, &containers); err != nil {
-			return 0, err
-		}
+	var set []byte
+	var containers string
+	n, err = s.take(ctx, tx, tenant, "vault_container_sets", "set_id, containers", []any{&set, &containers}, func() {
 		kept.Bytes(set)
 		kept.Text(containers)
-		n++
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
+	})
+	if err != nil || n == 0 {
 		return n, err
 	}
 	st := statements.NewStatement(tenant)

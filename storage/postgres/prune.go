@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/wire"
 )
@@ -97,18 +97,14 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 // returns the number of deleted entries and the last one.
 func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, args ...any) (n int, last []byte, err error) {
 	rows, err := tx.QueryContext(ctx, s.schema.in(s.deleteLogsText()), append([]any{tenant[:]}, args...)...)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer rows.Close()
 	counts := wire.NewRows(logCountColumns, 1)
-	for rows.Next() {
+	err = link.Each(rows, err, func() error {
 		var kind string
 		var day, counted int64
 		var gone int
 		var id []byte
 		if err := rows.Scan(&kind, &day, &gone, &counted, &id); err != nil {
-			return 0, nil, err
+			return err
 		}
 		if n += gone; bytes.Compare(id, last) > 0 {
 			last = id
@@ -118,8 +114,9 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 			counts.Int(day)
 			counts.Int(-counted)
 		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || counts.N == 0 {
+		return nil
+	})
+	if err != nil || counts.N == 0 {
 		return n, last, err
 	}
 	st := statements.NewStatement(tenant)

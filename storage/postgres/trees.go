@@ -53,17 +53,13 @@ func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
 		return err
 	}
 	var stale *storage.Conflict
-	err := s.layout.Run(ctx, c.Was.Tenant, func() error {
-		return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			stale = nil
-			err := s.transact(ctx, conn, func(tx *sql.Tx) error {
-				return sqlstore.WriteTree(s.reader, c, &treeTx{ctx: ctx, tx: tx, schema: s.schema, tenant: c.Was.Tenant})
-			})
-			if errors.As(err, &stale) {
-				return nil
-			}
-			return err
-		}))
+	err := s.inTx(ctx, c.Was.Tenant, func(tx *sql.Tx) error {
+		stale = nil
+		err := sqlstore.WriteTree(s.reader, c, &treeTx{ctx: ctx, tx: tx, schema: s.schema, tenant: c.Was.Tenant})
+		if errors.As(err, &stale) {
+			return nil // nothing is written
+		}
+		return err
 	})
 	if err == nil && stale != nil {
 		return stale

@@ -2,6 +2,7 @@ package link
 
 import (
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/lib/pq"
@@ -30,4 +31,18 @@ func NewPool(config pq.Config, size int, silence time.Duration, hung func(since 
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxLifetime(MaxAge)
 	return &Pool{db, lines}, nil
+}
+
+// Each calls row for every row of a result.
+func Each(rows *sql.Rows, err error, row func() error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
 }
