@@ -176,9 +176,7 @@ func afterClose(w *world) {
 	calls["Write, relaxed"] = func(ctx context.Context) error {
 		return w.store.Write(ctx, &storage.Change{Tenant: w.id(), Logs: []storage.Log{w.log("token", "a")}, Relaxed: true})
 	}
-	if err := w.store.Close(); err != nil {
-		w.Fatalf("close: %v", err)
-	}
+	w.ok("close", w.store.Close())
 	for name, call := range calls {
 		if err := call(w.Context()); !errors.Is(err, storage.ErrClosed) {
 			w.Errorf("%s: got %v, want ErrClosed", name, err)
@@ -247,9 +245,7 @@ func reopening(w *world) {
 func twoNodes(w *world) {
 	tenant, nodes := w.id(), w.nodes()
 	token := w.token("a")
-	if err := nodes[1].Write(w.Context(), insert(tenant, token)); err != nil {
-		w.Fatal(err)
-	}
+	w.ok("write", nodes[1].Write(w.Context(), insert(tenant, token)))
 	for i := range 6 {
 		writer, reader := nodes[i%2], nodes[(i+1)%2]
 		next := w.changed(token)
@@ -276,12 +272,8 @@ func twoNodes(w *world) {
 func nodeLeaves(w *world) {
 	tenant, nodes := w.id(), w.nodes()
 	a, b := w.token("a"), w.token("b")
-	if err := nodes[1].Write(w.Context(), insert(tenant, a)); err != nil {
-		w.Fatal(err)
-	}
-	if err := nodes[1].Close(); err != nil {
-		w.Fatal(err)
-	}
+	w.ok("write", nodes[1].Write(w.Context(), insert(tenant, a)))
+	w.ok("close", nodes[1].Close())
 	w.write(insert(tenant, b))
 	w.hasTokens(tenant, a, b)
 }

@@ -13,7 +13,6 @@ func pruneRules() []rule {
 	return []rule{
 		{"DeleteLogs deletes up to limit entries and returns how many", deleteLogsLimit},
 		{"lists and totals are those of what is left, after each DeleteLogs", deleteLogsCounts},
-		{"a day whose entries were deleted can be written again, or purged", deleteLogsThenWrite},
 		{"no two calls delete the same entry, and those written meanwhile are kept", deleteLogsInParallel},
 	}
 }
@@ -132,19 +131,6 @@ func deleteLogsCounts(w *world) {
 	}
 	w.same("entries left in the end", left, 1)
 	w.same("entries of the other tenant", len(w.allLogs(tenants[1])), 90)
-}
-
-func deleteLogsThenWrite(w *world) {
-	tenant := w.id()
-	w.days(tenant)
-	w.same("deleted", w.deleteLogs(tenant, later, 100), 90)
-	w.checkLogs(tenant, nil)
-	w.days(tenant)
-	w.checkLogs(tenant, w.allLogs(tenant))
-	w.same("deleted of what was written again", w.deleteLogs(tenant, now.AddDate(0, 0, -1), 5), 5)
-	w.purge(tenant, 1000)
-	w.checkLogs(tenant, nil)
-	w.same("tenants", w.logTenants(later, storage.ID{}, 10), []storage.ID(nil))
 }
 
 // deleteLogsInParallel lets two nodes delete while others write entries, of

@@ -57,22 +57,14 @@ func (t trees) grown(was storage.Tree, size int64) (*storage.TreeChange, storage
 
 func (t trees) mustWrite(c *storage.TreeChange) {
 	t.Helper()
-	if err := t.WriteTree(t.Context(), c); err != nil {
-		t.Fatalf("write tree: %v", err)
-	}
+	t.ok("write tree", t.WriteTree(t.Context(), c))
 }
 
 // read returns rows of a tree, and the tree itself.
 func (t trees) read(q storage.TreeQuery) (storage.TreePart, []storage.Tree) {
 	t.Helper()
-	part, err := t.ReadTree(t.Context(), q)
-	if err != nil {
-		t.Fatalf("read tree: %v", err)
-	}
-	all, err := t.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{q.Tenant}})
-	if err != nil {
-		t.Fatalf("trees: %v", err)
-	}
+	part := must(t.ReadTree(t.Context(), q))(t.world, "read tree")
+	all := must(t.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{q.Tenant}}))(t.world, "trees")
 	return part, all
 }
 
@@ -151,9 +143,7 @@ func treeRace(w *world, t trees) {
 		}
 		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
-		w.Fatal(err)
-	}
+	w.ok("append", errors.Join(errs...))
 	part, all := t.read(storage.TreeQuery{Tenant: tenant, To: 100})
 	if len(all) != 1 || all[0].Size != writers*rounds || len(part.Leaves) != writers*rounds {
 		w.Errorf("got %v and %d batches, want %d", all, len(part.Leaves), writers*rounds)

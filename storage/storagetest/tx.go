@@ -67,37 +67,25 @@ func (w *txWorld) txStorage() storage.TxStorage {
 // begin begins a transaction, which is rolled back at the end of the test.
 func (w *txWorld) begin() (storage.SQLTx, storage.Tx) {
 	w.Helper()
-	tx, err := w.beginTx(context.Background())
-	if err != nil {
-		w.Fatalf("begin: %v", err)
-	}
+	tx := must(w.beginTx(context.Background()))(w.world, "begin")
 	w.Cleanup(func() { _ = tx.Rollback() })
-	in, err := w.txStorage().InTx(w.Context(), tx)
-	if err != nil {
-		w.Fatalf("in tx: %v", err)
-	}
+	in := must(w.txStorage().InTx(w.Context(), tx))(w.world, "in tx")
 	return tx, in
 }
 
 func (w *txWorld) apply(in storage.Tx, c *storage.Change) {
 	w.Helper()
-	if err := in.Write(w.Context(), c); err != nil {
-		w.Fatalf("write in the transaction: %v", err)
-	}
+	w.ok("write in the transaction", in.Write(w.Context(), c))
 }
 
 func (w *txWorld) commit(tx storage.SQLTx) {
 	w.Helper()
-	if err := tx.Commit(); err != nil {
-		w.Fatalf("commit: %v", err)
-	}
+	w.ok("commit", tx.Commit())
 }
 
 func (w *txWorld) rollback(tx storage.SQLTx) {
 	w.Helper()
-	if err := tx.Rollback(); err != nil {
-		w.Fatalf("rollback: %v", err)
-	}
+	w.ok("rollback", tx.Rollback())
 }
 
 func txCommit(w *txWorld) {
@@ -267,9 +255,7 @@ func txEnded(w *txWorld) {
 	tenant := w.id()
 	for name, end := range map[string]func(storage.SQLTx) error{"commit": storage.SQLTx.Commit, "rollback": storage.SQLTx.Rollback} {
 		tx, in := w.begin()
-		if err := end(tx); err != nil {
-			w.Fatal(err)
-		}
+		w.ok(name, end(tx))
 		if err := in.Write(w.Context(), insert(tenant, w.token(name))); !errors.Is(err, sql.ErrTxDone) {
 			w.Errorf("a write after the %s: got %v", name, err)
 		}
@@ -285,10 +271,7 @@ func txEnded(w *txWorld) {
 
 func txOther(w *txWorld) {
 	for name, begin := range w.backend.Others(w.T) {
-		tx, err := begin(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
+		tx := must(begin(w.Context()))(w.world, "begin")
 		if _, err := w.txStorage().InTx(w.Context(), tx); !errors.Is(err, storage.ErrOtherDatabase) {
 			w.Errorf("%s: got %v, want ErrOtherDatabase", name, err)
 		}

@@ -34,10 +34,7 @@ func newWorld(t *testing.T, b Backend) *world {
 // node opens the database again, as another node does.
 func (w *world) node() storage.Storage {
 	w.Helper()
-	s, err := w.open(w.Context())
-	if err != nil {
-		w.Fatalf("open: %v", err)
-	}
+	s := must(w.open(w.Context()))(w, "open")
 	w.Cleanup(func() {
 		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrClosed) {
 			w.Errorf("close: %v", err)
@@ -59,18 +56,14 @@ func (w *world) nodes() []storage.Storage {
 // reopen closes the first handle and opens the database again.
 func (w *world) reopen() {
 	w.Helper()
-	if err := w.store.Close(); err != nil {
-		w.Fatalf("close: %v", err)
-	}
+	w.ok("close", w.store.Close())
 	w.store = w.node()
 }
 
 // write applies a change that must be accepted.
 func (w *world) write(c *storage.Change) {
 	w.Helper()
-	if err := w.store.Write(w.Context(), c); err != nil {
-		w.Fatalf("write: %v", err)
-	}
+	w.ok("write", w.store.Write(w.Context(), c))
 }
 
 // refused applies a change that must fail with a conflict of this kind on one
@@ -106,13 +99,19 @@ func conflictProblem(err error, kind storage.ConflictKind, rows ...int) string {
 	return ""
 }
 
+// ok ends the test if a call failed.
+func (w *world) ok(what string, err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("%s: %v", what, err)
+	}
+}
+
 // must returns the result of a call, which must succeed.
 func must[T any](v T, err error) func(w *world, what string) T {
 	return func(w *world, what string) T {
 		w.Helper()
-		if err != nil {
-			w.Fatalf("%s: %v", what, err)
-		}
+		w.ok(what, err)
 		return v
 	}
 }
