@@ -419,10 +419,10 @@ var (
 )
 
 // token creates a token and returns what a query sees of it.
-func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
+func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *searched {
 	t.Helper()
 	v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
-	doc := &query.Doc{Metadata: map[string]string{}}
+	doc := &searched{Metadata: map[string]string{}}
 	for range d.IntN(3) {
 		doc.Metadata[d.pick("color", "Color", "odd key")] = d.pick(someValues...)
 	}
@@ -456,7 +456,7 @@ func (d dice) moment() string {
 	return at.Format(d.pick("2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05Z"))
 }
 
-func (d dice) term(docs []*query.Doc) string {
+func (d dice) term(docs []*searched) string {
 	some := docs[d.IntN(len(docs))]
 	switch d.IntN(9) {
 	case 0:
@@ -480,7 +480,7 @@ func (d dice) term(docs []*query.Doc) string {
 	}
 }
 
-func (d dice) query(docs []*query.Doc, depth int) string {
+func (d dice) query(docs []*searched, depth int) string {
 	if depth == 0 || d.IntN(3) == 0 {
 		return d.term(docs)
 	}
@@ -530,7 +530,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	d := dice{rand.New(rand.NewPCG(seed, 0))}
-	var docs []*query.Doc
+	var docs []*searched
 	for i := range 40 {
 		docs = append(docs, d.token(t, v, i))
 	}
@@ -559,7 +559,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 		}
 		for _, doc := range slices.Backward(docs) {
 			shown, _ := s.grant.Decide(access.TokenSearch, doc.ID, doc.Containers)
-			if shown >= least && query.Match(node, doc) {
+			if shown >= least && matches(node, doc) {
 				want = append(want, doc.ID)
 			}
 		}

@@ -31,6 +31,7 @@ package query
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -95,6 +96,10 @@ type (
 		From, To time.Time
 	}
 )
+
+// Fold returns the form in which metadata values are compared. A database
+// index must use the same form.
+func Fold(value string) string { return strings.ToLower(value) }
 
 // Field selects a field for ByIs and TimeIn.
 type Field uint8
