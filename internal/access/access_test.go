@@ -92,7 +92,7 @@ func TestPositions(t *testing.T) {
 		t.Errorf("positions are %v", want)
 	}
 	for i, p := range Catalogue() {
-		if onTokens(p.Type) != (i < tokenPermissions) {
+		if OnTokens(p.Type) != (i < tokenPermissions) {
 			t.Errorf("%s is not among the permissions on tokens, or should not be", p.Type)
 		}
 	}

@@ -162,7 +162,7 @@ func (p *Problems) checkRule(path string, r *Rule) {
 	}
 	p.checkPermissions(path+".permissions", r.Permissions)
 	for i, permission := range r.Permissions {
-		if position(permission) >= 0 && !onTokens(permission) {
+		if position(permission) >= 0 && !OnTokens(permission) {
 			p.add(fmt.Sprintf("%s.permissions[%d]", path, i), "must be a permission on tokens")
 		}
 	}

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -39,10 +38,6 @@ func (c *compiled) shows() Transform {
 	return c.transform
 }
 
-func (c *compiled) covers(id, container string) bool {
-	return c.container.covers(container) && c.id.covers(id)
-}
-
 // New compiles rules and plain permissions that [Check] returned. It fails if
 // Check would reject them for every kind of key, so that a damaged rule never
 // widens a grant by being skipped.
@@ -54,7 +49,7 @@ func New(rules []Rule, permissions []string) (*Grant, error) {
 		return nil, fmt.Errorf("access: invalid grant: %s", problems.first())
 	}
 	g := &Grant{carried: setOf(permissions)}
-	for _, r := range slices.SortedFunc(slices.Values(rules), byPriority) {
+	for _, r := range slices.SortedFunc(slices.Values(rules), func(a, b Rule) int { return a.Priority - b.Priority }) {
 		c := compile(r)
 		g.carried |= c.permissions
 		g.rules = append(g.rules, c)
@@ -69,8 +64,6 @@ func Unlimited() *Grant {
 	every := compiled{permissions: 1<<len(catalogue) - 1, container: everyPath, transform: Reveal}
 	return &Grant{rules: []compiled{every}, carried: every.permissions, unlimited: true}
 }
-
-func byPriority(a, b Rule) int { return cmp.Compare(a.Priority, b.Priority) }
 
 func compile(r Rule) compiled {
 	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform, to: r.Destinations}
@@ -174,7 +167,7 @@ func (g *Grant) own(permission, id string, containers []string) Decision {
 
 func (g *Grant) decide(permission int, id, container string) Decision {
 	for i := range g.rules {
-		if r := &g.rules[i]; r.permissions.has(permission) && r.covers(id, container) {
+		if r := &g.rules[i]; r.ask(permission, id, container) == Decides {
 			return Decision{r.transform, r.to}
 		}
 	}
@@ -230,5 +223,5 @@ func (g *Grant) Destinations() Destinations {
 // applications. Any other permission can be granted only by a holder that has
 // it.
 func (g *Grant) MayGrant(permission string) bool {
-	return onTokens(permission) || g.Has(permission)
+	return OnTokens(permission) || g.Has(permission)
 }

@@ -106,7 +106,7 @@ func Catalogue() []Permission {
 // A session can have each permission on tokens that its authorizer has.
 func (h Holder) MayHold(permission string) bool {
 	if h == Session {
-		return onTokens(permission)
+		return OnTokens(permission)
 	}
 	i := position(permission)
 	return i >= 0 && slices.Contains(catalogue[i].ApplicationTypes, h)
@@ -117,9 +117,7 @@ func Known(permission string) bool { return position(permission) >= 0 }
 
 // OnTokens reports whether the permission is on tokens, so that rules can
 // have it.
-func OnTokens(permission string) bool { return onTokens(permission) }
-
-func onTokens(permission string) bool {
+func OnTokens(permission string) bool {
 	i := position(permission)
 	return i >= 0 && i < tokenPermissions
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Event describes a piece of work for an observer. It never holds a value.
@@ -48,7 +47,7 @@ func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, fun
 	held, _ := ctx.Value(heldCallKey{}).(*heldCall)
 	ctx, end := c.Vault.Tell(ctx, Event{Kind: KindCall, Name: verb.Kind, Method: verb.Name, TenantID: c.Tenant()})
 	if held != nil && held.begun.CompareAndSwap(false, true) {
-		return ctx, held.keep(end) // the call lasts until its commit
+		return ctx, func(error) { held.end = end } // the call lasts until its commit
 	}
 	return ctx, end
 }
@@ -60,12 +59,6 @@ type heldCall struct {
 }
 
 type heldCallKey struct{}
-
-// keep returns the end function of the call itself, which defers end until Once
-// ends.
-func (h *heldCall) keep(end func(error)) func(error) {
-	return func(error) { h.end = end }
-}
 
 // TellOnce returns a context for the work of Once. For the observer, the first
 // call in it ends when the returned function is called with the error of Once.
@@ -99,16 +92,6 @@ func (v *Vault) Alarm(ctx context.Context, name string, tenant uuid.UUID, e Enti
 	_, end := v.Tell(ctx, Event{Kind: KindAlarm, Name: name, TenantID: tenant})
 	end(err)
 	return err
-}
-
-// alarmRecord reports a record that cannot be trusted. ErrAltered means that its
-// revision is too old.
-func (op *Op) alarmRecord(ctx context.Context, rec *storage.Record, err error) error {
-	name := AlarmUnreadable
-	if errors.Is(err, fault.ErrAltered) {
-		name = AlarmRolledBack
-	}
-	return op.Vault.Alarm(ctx, name, op.Tenant(), Entity{Type: rec.Kind, ID: uuid.UUID(rec.ID).String()}, err)
 }
 
 // errDocument means that a document was decrypted but cannot be decoded.

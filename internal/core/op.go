@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -36,8 +37,11 @@ func (op *Op) begin(ctx context.Context, verb *Verb) error {
 	if err := op.Vault.Alive(); err != nil {
 		return err // some operations would succeed from the caches
 	}
+	if op.tx != nil && op.pending != nil {
+		return fmt.Errorf("%w: Once, whose work is to be done with the client that it gives", fault.ErrInTx)
+	}
 	if op.tx != nil {
-		if err := op.bindTx(ctx); err != nil {
+		if err := op.tx.bind(ctx); err != nil {
 			return err
 		}
 	}
@@ -119,32 +123,38 @@ func (op *Op) Start(ch *storage.Change) {
 // used, or if the keys were replaced. The change is then sealed again under the
 // current keys.
 func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
-	if op.tx != nil {
-		return op.writeInTx(ctx, ch)
-	}
 	if op.pending != nil && !(ch.Relaxed && op.pending.Leased) {
 		op.pending.add(ch, op.State.Ring)
 		return nil
 	}
-	if ch.Relaxed && op.Vault.StrictReadLogs {
-		ch.Relaxed = false
+	if op.tx != nil {
+		// It may wait for another transaction of the application, which may need a turn to
+		// finish. For the same reason it takes no turn to write.
+		admission.Of(ctx).Rest()
+		if ch.Relaxed && op.Vault.StrictReadLogs && op.tx.beside() {
+			ch.Relaxed = false
+			return op.commit(ctx, op.Vault.Store, ch)
+		}
+		return op.commitSealed(ctx, ch)
 	}
+	ch.Relaxed = ch.Relaxed && !op.Vault.StrictReadLogs
 	written, err := roomToWrite(ctx, ch)
 	if err != nil {
 		return err
 	}
 	defer written()
-	return op.commitSealed(ctx, op.Vault.Store, ch)
+	return op.commitSealed(ctx, ch)
 }
 
-// commitSealed writes a change whose keys must stay valid until the write ends. If
-// the keys have been replaced, it seals the change again.
-func (op *Op) commitSealed(ctx context.Context, to writer, ch *storage.Change) error {
+// commitSealed writes a change whose keys must stay valid until the write, or the
+// transaction of the application, ends. If the keys have been replaced, it seals the
+// change again.
+func (op *Op) commitSealed(ctx context.Context, ch *storage.Change) error {
 	for range MaxAttempts {
 		if op.State != nil && seal.InChange(ch) {
 			ch.Hold = op.State.Hold
 		}
-		err := op.commit(ctx, to, ch)
+		err := op.commit(ctx, op.writer(), ch)
 		if !errors.Is(err, storage.ErrLate) {
 			return err
 		}
@@ -227,8 +237,10 @@ func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) erro
 	for range MaxAttempts {
 		again, err := op.openRecord(ctx, rec, doc)
 		switch {
-		case err != nil && Unreadable(err):
-			return op.alarmRecord(ctx, rec, err)
+		case errors.Is(err, fault.ErrAltered): // its revision is too old
+			return op.Vault.Alarm(ctx, AlarmRolledBack, op.Tenant(), Entity{Type: rec.Kind, ID: uuid.UUID(rec.ID).String()}, err)
+		case Unreadable(err):
+			return op.Vault.Alarm(ctx, AlarmUnreadable, op.Tenant(), Entity{Type: rec.Kind, ID: uuid.UUID(rec.ID).String()}, err)
 		case err != nil || !again:
 			return err
 		}
@@ -270,7 +282,7 @@ func (op *Op) SaveRecord(ctx context.Context, operation, message string, rec *st
 	if err := op.Write(ctx, ch); err != nil {
 		return err
 	}
-	op.NoteWritten(rec)
+	op.noteRevision(rec.Kind, rec.ID, rec.Rev)
 	return nil
 }
 

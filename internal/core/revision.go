@@ -113,29 +113,19 @@ func (r *revisions) holder(key storage.Key) (recordKey, bool) {
 	return of, ok
 }
 
-// noteRevision remembers the revision of a record that was written or deleted. It
-// ignores records of an open transaction.
+// noteRevision remembers the revision of a record that was written or deleted. In a
+// transaction of the application, only the transaction remembers the record.
 func (op *Op) noteRevision(kind string, id storage.ID, revision int64) {
-	if op.tx == nil && tracked(kind) {
-		op.Vault.revisions.note(recordKey{op.TenantID(), id, kind}, revision)
+	switch {
+	case op.tx != nil:
+		op.tx.noteWrote(id)
+	case tracked(kind):
+		op.Afterwards(func() { op.Vault.revisions.note(recordKey{op.TenantID(), id, kind}, revision) })
 	}
-}
-
-// NoteWritten remembers the revision of a record that a change has written.
-func (op *Op) NoteWritten(rec *storage.Record) {
-	if op.tx != nil {
-		op.tx.noteWrote(rec.ID)
-	}
-	op.Afterwards(func() { op.noteRevision(rec.Kind, rec.ID, rec.Rev) })
 }
 
 // NoteDeleted remembers that a change has deleted a record.
-func (op *Op) NoteDeleted(kind string, id storage.ID) {
-	if op.tx != nil {
-		op.tx.noteWrote(id)
-	}
-	op.Afterwards(func() { op.noteRevision(kind, id, goneRevision) })
-}
+func (op *Op) NoteDeleted(kind string, id storage.ID) { op.noteRevision(kind, id, goneRevision) }
 
 // SealedRevision returns the revision that a record was sealed with. It is
 // negative for a document of an earlier version.

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"runtime"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -51,6 +49,14 @@ type Reader interface {
 
 // DB returns the database as the unit of work sees it.
 func (c Caller) DB() Reader {
+	if c.tx != nil {
+		return c.tx.store
+	}
+	return c.Vault.Store
+}
+
+// writer returns where the unit of work is written.
+func (c Caller) writer() writer {
 	if c.tx != nil {
 		return c.tx.store
 	}
@@ -143,14 +149,6 @@ func (w *txWorks) forget(key any) {
 	}
 }
 
-// bindTx ensures that an operation can be part of its transaction.
-func (op *Op) bindTx(ctx context.Context) error {
-	if op.pending != nil {
-		return fmt.Errorf("%w: Once, whose work is to be done with the client that it gives", fault.ErrInTx)
-	}
-	return op.tx.bind(ctx)
-}
-
 // bind ensures that the transaction is on the vault's database. It may wait for a
 // lock, and ends the turn before that.
 func (t *txWork) bind(ctx context.Context) error {
@@ -226,26 +224,8 @@ func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*Stat
 	return t.v.Tenants.Read(ctx, t.store, tenant, again)
 }
 
-// writeInTx applies a change in the transaction. The keys of the change stay valid
-// until the transaction ends.
-//
-// It ends the tenant's turn, because it may wait for another transaction of the
-// application, which may need a turn to finish. For the same reason it takes no
-// turn to write.
-func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
-	admission.Of(ctx).Rest()
-	if ch.Relaxed && op.Vault.StrictReadLogs && op.tx.beside() {
-		ch.Relaxed = false
-		return op.commit(ctx, op.Vault.Store, ch)
-	}
-	return op.commitSealed(ctx, op.tx.store, ch)
-}
-
 // Apply writes a change that seals nothing. It writes at once, even inside Once.
 func (op *Op) Apply(ctx context.Context, ch *storage.Change) error {
 	admission.Of(ctx).Rest()
-	if op.tx != nil {
-		return op.commit(ctx, op.tx.store, ch)
-	}
-	return op.commit(ctx, op.Vault.Store, ch)
+	return op.commit(ctx, op.writer(), ch)
 }

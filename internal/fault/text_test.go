@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/script"
 )
 
 // A Go error and the detail of a response are one text in two forms.
@@ -19,7 +18,7 @@ func TestDetail(t *testing.T) {
 		{fault.ErrNoToken, "vault: token not found", "Token not found."},
 		{fault.New(fault.ErrTooLarge, "JSON of %d bytes is too large", 7), "vault: JSON of 7 bytes is too large", "JSON of 7 bytes is too large."},
 		{fault.ErrTokenExists, "vault: a token with this id already exists", "A token with this id already exists."},
-		{script.ErrBusy, "script: too many requests", "Too many requests."},
+		{fault.ErrBusy, "vault: too many requests", "Too many requests."},
 		{fmt.Errorf("charge: %w", fault.ErrNoToken), "charge: vault: token not found", "Charge: token not found."},
 		{fault.Wrap(fault.ErrAltered, "tenant %d", 7), "vault: tenant 7: the database was altered", "Tenant 7: the database was altered."},
 	} {

@@ -157,8 +157,8 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 		return nil, fault.ErrNoProxy
 	}
 	hash := ids.HashKey(key)
-	if x, ok := r.open.Get(hash); ok {
-		return x, r.mayStillOpen(ctx, x)
+	if x, ok := r.open.Get(hash); ok { // if its tenant still exists
+		return x, gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &core.VerbFindProxy, func(context.Context, *core.Op) error { return nil }))
 	}
 	reading := r.open.Ask(hash)
 	rec, err := core.Lookup(ctx, r.Vault.Store, hash)
@@ -177,11 +177,6 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	reading.Keep(x)
 	time.AfterFunc(core.MaxAge, func() { r.open.Drop(hash) })
 	return x, nil
-}
-
-// mayStillOpen checks that the tenant of a proxy still exists.
-func (r *Relay) mayStillOpen(ctx context.Context, x *Proxy) error {
-	return gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &core.VerbFindProxy, func(context.Context, *core.Op) error { return nil }))
 }
 
 // gone converts the error for a tenant that is being deleted to ErrNoProxy.

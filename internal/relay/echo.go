@@ -63,17 +63,15 @@ func searchable(res *http.Response) (io.Reader, error) {
 	if _, err := raw.Peek(1); err == io.EOF {
 		return raw, nil
 	}
-	var plain io.Reader = raw
-	for _, name := range encodings {
-		if plain, err = decompressor(name, plain); err != nil {
-			return nil, compressed(err)
-		}
+	plain, err := decompressed(encodings, raw)
+	if err != nil {
+		return nil, compressed(err)
 	}
 	start := bufio.NewReader(plain)
 	if _, err := start.Peek(1); err != nil && err != io.EOF {
 		return nil, compressed(err)
 	}
-	return &decompressed{start}, nil
+	return &plainBody{start}, nil
 }
 
 // unsearchable returns the error for a response that cannot be searched for
@@ -94,10 +92,10 @@ func compressed(err error) error {
 	}
 }
 
-// decompressed is a body that was compressed.
-type decompressed struct{ io.Reader }
+// plainBody is a body that was compressed.
+type plainBody struct{ io.Reader }
 
-func (d *decompressed) Read(p []byte) (int, error) {
+func (d *plainBody) Read(p []byte) (int, error) {
 	n, err := d.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = compressed(err)

@@ -36,11 +36,7 @@ func (m *Message) Value() (jsonx.Value, error) {
 	if len(bytes.TrimSpace(m.Body)) == 0 {
 		return jsonx.NullValue(), nil
 	}
-	v, err := jsonx.Parse(m.Body, jsonx.Limits{})
-	if err != nil {
-		return v, err
-	}
-	return v, nil
+	return jsonx.Parse(m.Body, jsonx.Limits{})
 }
 
 func isJSON(header http.Header) bool {
@@ -171,14 +167,29 @@ func (m *Message) Decode(limit int64) error {
 	if len(m.Body) == 0 {
 		return nil
 	}
-	for _, name := range encodings {
-		plain, err := decompress(name, m.Body, limit)
-		if err != nil {
-			return err
-		}
-		m.Body = plain
+	plain, err := decompressed(encodings, bytes.NewReader(m.Body))
+	if err == nil {
+		m.Body, err = ReadBody(plain, limit)
+	}
+	switch {
+	case errors.Is(err, errEncoding):
+		return errEncoding
+	case errors.Is(err, ErrTooLarge):
+		return errors.New("is too large once decompressed")
+	case err != nil:
+		return errCompressed
 	}
 	return nil
+}
+
+// decompressed returns a reader of the plain form of a body with encodings.
+func decompressed(encodings []string, body io.Reader) (plain io.Reader, err error) {
+	for _, name := range encodings {
+		if body, err = decompressor(name, body); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
 }
 
 // decompressor returns a reader of the plain form of a body.
@@ -202,22 +213,6 @@ var (
 	errEncoding   = errors.New("has a Content-Encoding other than gzip, deflate and br")
 	errCompressed = errors.New("is not compressed the way its Content-Encoding says")
 )
-
-func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
-	r, err := decompressor(encoding, bytes.NewReader(body))
-	if err == nil {
-		body, err = ReadBody(r, limit)
-	}
-	switch {
-	case errors.Is(err, errEncoding):
-		return nil, err
-	case errors.Is(err, ErrTooLarge):
-		return nil, errors.New("is too large once decompressed")
-	case err != nil:
-		return nil, errCompressed
-	}
-	return body, nil
-}
 
 // AppendValue appends the body as code sees it. If the type is JSON, a valid
 // document is appended unchanged, and an empty body becomes null. Otherwise

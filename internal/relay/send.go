@@ -38,7 +38,7 @@ var ErrSilent = errors.New("the destination was silent for too long")
 // which does not use the tenant's places, and empty for other calls.
 func (r *Relay) send(ctx context.Context, tenant, stranger string, out *Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	wait := newStopwatch(r.Timeout, func() { cancel(ErrSilent) })
+	wait := &stopwatch{limit: r.Timeout, timer: time.AfterFunc(r.Timeout, func() { cancel(ErrSilent) })}
 	body := &requestBody{Reader: out.Stream, wait: wait}
 	req, err := out.build(ctx, body)
 	if err != nil {
@@ -89,24 +89,16 @@ type stopwatch struct {
 	ended bool // the rest of the request's body no longer matters
 }
 
-// newStopwatch starts a stopwatch. It calls expire when the limit is reached.
-func newStopwatch(limit time.Duration, expire func()) *stopwatch {
-	return &stopwatch{limit: limit, timer: time.AfterFunc(limit, expire)}
-}
-
-// pause and resume are called before and after reading the request's body.
-func (w *stopwatch) pause() {
+// pause stops the time before the request's body is read, and starts it again
+// afterwards.
+func (w *stopwatch) pause(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.ended {
+	switch {
+	case w.ended:
+	case on:
 		w.timer.Stop()
-	}
-}
-
-func (w *stopwatch) resume() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.ended {
+	default:
 		w.timer.Reset(w.limit)
 	}
 }
@@ -129,9 +121,9 @@ type requestBody struct {
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
-	b.wait.pause()
+	b.wait.pause(true)
 	n, err := b.Reader.Read(p)
-	b.wait.resume()
+	b.wait.pause(false)
 	if err != nil && err != io.EOF {
 		b.mu.Lock()
 		b.err = err

@@ -156,19 +156,14 @@ func (u *Used) forbidden(d access.Decision) error {
 
 // Bound reports whether the data of a token may be sent to the target but not
 // seen by the caller.
-func (u *Used) Bound() bool {
-	for _, t := range u.byID {
-		if t.To != nil {
-			return true
-		}
-	}
-	return false
-}
+func (u *Used) Bound() bool { return u.has(true) }
 
 // Unbound reports whether the caller may also see the data of one of the tokens.
-func (u *Used) Unbound() bool {
+func (u *Used) Unbound() bool { return u.has(false) }
+
+func (u *Used) has(bound bool) bool {
 	for _, t := range u.byID {
-		if t.To == nil {
+		if bound == (t.To != nil) {
 			return true
 		}
 	}
@@ -287,8 +282,12 @@ func (u *Used) Env(ctx context.Context, body int) expr.Env {
 			return jsonx.Value{}, false
 		}
 		v, known := t.seen[ref.Whole]
-		if !known {
-			v = t.see(ctx, ref.Whole)
+		if !known { // a request may name one token in thousands of expressions
+			if ref.Whole {
+				v = t.whole(ctx)
+			} else {
+				v = t.Shown(ctx, t.Transform)
+			}
 			t.seen[ref.Whole] = v
 		}
 		return v, !v.IsZero()
@@ -313,16 +312,6 @@ func (u *Used) whole() *expr.Whole {
 			u.refused = fault.New(fault.ErrForbidden, "an expression of this token may use only json with a plain path to one value, to_string and stringify, because its use is limited to requests to %s", u.byID[id].To)
 		},
 	}
-}
-
-// see returns the token's data, or the whole token, as the caller may see it.
-// Env caches the result, because a request may name one token in thousands of
-// expressions.
-func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
-	if whole {
-		return t.whole(ctx)
-	}
-	return t.Shown(ctx, t.Transform)
 }
 
 // whole returns the token as a document. Enrichments are parts of a number, so only

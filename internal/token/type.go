@@ -1,6 +1,7 @@
 package token
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,12 +43,7 @@ func TypeOf(name string) *Type { return types[name] }
 
 // TypeNames lists the types for messages.
 func TypeNames() string {
-	var names []string
-	for name := range types {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(types)), ", ")
 }
 
 const (
