@@ -196,17 +196,7 @@ func (v *Vault) enterEverywhere(ctx context.Context, operation string) {
 // forEach runs operations of the vault itself for tenants, some of them
 // concurrently.
 func (v *Vault) forEach(tenants []storage.ID, do func(*Op) error) error {
-	var work sync.WaitGroup
-	free, errs := make(chan struct{}, tenantsAtOnce), make([]error, len(tenants))
-	for i, tenant := range tenants {
-		free <- struct{}{}
-		work.Go(func() {
-			errs[i] = do(v.System(tenant))
-			<-free
-		})
-	}
-	work.Wait()
-	return errors.Join(errs...)
+	return pace.Each(tenantsAtOnce, tenants, func(tenant storage.ID) error { return do(v.System(tenant)) })
 }
 
 // enterOwn writes an entry of the vault itself about the log of a tenant.

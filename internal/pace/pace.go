@@ -1,9 +1,11 @@
-// Package pace has the waits of background work: intervals, pauses, and pauses that
-// grow with each failure.
+// Package pace has the waits of background work: intervals, pauses, pauses that
+// grow with each failure, and how much is done at a time.
 package pace
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 )
 
@@ -45,4 +47,19 @@ func Backoff(n int, first, longest time.Duration) time.Duration {
 		return longest
 	}
 	return min(pause, longest)
+}
+
+// Each calls do for all items, at most atOnce at a time, and returns the errors.
+func Each[T any](atOnce int, items []T, do func(T) error) error {
+	var work sync.WaitGroup
+	free, errs := make(chan struct{}, atOnce), make([]error, len(items))
+	for i, item := range items {
+		free <- struct{}{}
+		work.Go(func() {
+			errs[i] = do(item)
+			<-free
+		})
+	}
+	work.Wait()
+	return errors.Join(errs...)
 }

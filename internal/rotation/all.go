@@ -11,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -52,11 +53,11 @@ func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
 			return errors.Join(append(failed, fault.Wrap(err, "list tenants"))...)
 		}
 		if pass = append(pass, a.rotation(uuid.UUID(tenant.Tenant))); len(pass) == passSize {
-			failed = append(failed, a.pass(ctx, pass)...)
+			failed = append(failed, a.pass(ctx, pass))
 			pass = nil
 		}
 	}
-	return errors.Join(append(failed, a.pass(ctx, pass)...)...)
+	return errors.Join(append(failed, a.pass(ctx, pass))...)
 }
 
 // all is a rotation of all tenants in progress.
@@ -91,9 +92,8 @@ func (a *all) report(more AllProgress) {
 }
 
 // pass rotates tenants with one wait, and returns the errors.
-func (a *all) pass(ctx context.Context, tenants []*rotation) []error {
-	var failed []error
-	begin := func(r *rotation) (bool, error) {
+func (a *all) pass(ctx context.Context, tenants []*rotation) error {
+	tenants, failed := each(tenants, func(r *rotation) (bool, error) {
 		if due, err := a.due(ctx, r); err != nil || !due {
 			return false, err
 		}
@@ -101,26 +101,21 @@ func (a *all) pass(ctx context.Context, tenants []*rotation) []error {
 			return false, err
 		}
 		return true, r.reseal(ctx)
-	}
-	tenants, errs := each(tenants, begin)
-	failed = append(failed, errs...)
-	if len(tenants) == 0 {
-		return failed
-	}
+	})
 	promoted := time.Now() // by now all of them are promoted
 	for _, r := range tenants {
 		if err := r.wait(ctx, promoted); err != nil {
-			return append(failed, err)
+			return errors.Join(failed, err)
 		}
 	}
-	_, errs = each(tenants, func(r *rotation) (bool, error) {
+	_, err := each(tenants, func(r *rotation) (bool, error) {
 		err := r.finish(ctx)
 		if err == nil {
 			a.report(AllProgress{Tenants: 1})
 		}
 		return true, err
 	})
-	return append(failed, errs...)
+	return errors.Join(failed, err)
 }
 
 // due reports whether a tenant gets a new key: its key is old enough, or an
@@ -139,28 +134,22 @@ func (a *all) due(ctx context.Context, r *rotation) (bool, error) {
 }
 
 // each calls do for tenants, some of them concurrently. It returns the
-// tenants for which do returned true, and errors with the ids of their
+// tenants for which do returned true, and the errors with the ids of their
 // tenants. It skips tenants that were deleted in between.
-func each(tenants []*rotation, do func(*rotation) (bool, error)) (kept []*rotation, failed []error) {
+func each(tenants []*rotation, do func(*rotation) (bool, error)) (kept []*rotation, failed error) {
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for _, r := range tenants {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			keep, err := do(r)
+	failed = pace.Each(atOnce, tenants, func(r *rotation) error {
+		keep, err := do(r)
+		switch {
+		case errors.Is(err, fault.ErrNotFound):
+		case err != nil:
+			return fault.Wrap(err, "rotate the data key of tenant %s", r.tenant)
+		case keep:
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case errors.Is(err, fault.ErrNotFound):
-			case err != nil:
-				failed = append(failed, fault.Wrap(err, "rotate the data key of tenant %s", r.tenant))
-			case keep:
-				kept = append(kept, r)
-			}
-		})
-	}
-	wg.Wait()
+			kept = append(kept, r)
+		}
+		return nil
+	})
 	return kept, failed
 }

@@ -2,7 +2,10 @@ package seal
 
 import (
 	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"hash"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -67,6 +70,23 @@ func (r *Ring) HashName(label, name string) [16]byte {
 	h := r.Hash(label, name)
 	r.names.put(key, h)
 	return h
+}
+
+// Cursor encodes a position in a list. Its hash binds it to the tenant and to the
+// list, which the parts describe.
+func (r *Ring) Cursor(at []byte, label string, parts ...string) string {
+	hash := r.Hash(label, append([]string{string(at)}, parts...)...)
+	return base64.RawURLEncoding.EncodeToString(append(slices.Clip(at), hash[:]...))
+}
+
+// ReadCursor decodes a result of Cursor for the same list.
+func (r *Ring) ReadCursor(text, label string, parts ...string) (at []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	size := len(raw) - len([16]byte{})
+	if err != nil || size < 0 || subtle.ConstantTimeCompare([]byte(text), []byte(r.Cursor(raw[:size], label, parts...))) != 1 {
+		return nil, false
+	}
+	return raw[:size], true
 }
 
 // nameHashes are hashes by label and name.

@@ -3,9 +3,6 @@ package sinks
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
-	"encoding/base64"
-	"slices"
 	"strings"
 	"time"
 
@@ -198,7 +195,7 @@ func After(ctx context.Context, op *core.Op, cursor string, begins bool) (*Batch
 			return nil, err
 		}
 	}
-	return &Batch{rows, writeCursor(op, next)}, nil
+	return &Batch{rows, op.State.Ring.Front().Cursor(next, labelCursor)}, nil
 }
 
 const (
@@ -223,13 +220,6 @@ func readSince(cursor string) (t time.Time, ok bool, err error) {
 	return t, true, nil
 }
 
-// writeCursor encodes a position in the log. Its hash, with the tenant's key,
-// binds it to the tenant.
-func writeCursor(op *core.Op, place storage.LogPlace) string {
-	hash := op.State.Ring.Front().Hash(labelCursor, string(place))
-	return base64.RawURLEncoding.EncodeToString(append(slices.Clip(place), hash[:]...))
-}
-
 // readCursor decodes a cursor.
 func readCursor(op *core.Op, cursor string) (storage.LogFollowing, error) {
 	f := storage.LogFollowing{Tenant: op.TenantID(), Limit: followSize}
@@ -240,11 +230,10 @@ func readCursor(op *core.Op, cursor string) (storage.LogFollowing, error) {
 		f.From = since
 		return f, err
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	size := len(raw) - len(storage.Hash{})
-	if err != nil || size <= 0 || subtle.ConstantTimeCompare([]byte(writeCursor(op, raw[:size])), []byte(cursor)) != 1 {
+	place, ok := op.State.Ring.Front().ReadCursor(cursor, labelCursor)
+	if !ok || len(place) == 0 {
 		return f, fault.Field("cursor", "must be the cursor of an earlier batch of this log, or %s and a time", sincePrefix)
 	}
-	f.After = raw[:size]
+	f.After = place
 	return f, nil
 }

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
@@ -11,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -202,7 +207,6 @@ func (b *Batch) fill(ctx context.Context) error {
 // caller with a taken id would learn whether a value exists without creating a
 // token.
 func (b *Batch) refuseTaken(ctx context.Context) error {
-	var ids []string
 	var byID map[string]*Item
 	for _, n := range b.items {
 		if n.Settled || n.Same != nil || n.fixedID == "" || !b.LookFirst && n.Row.Dedup == (storage.Hash{}) {
@@ -211,12 +215,9 @@ func (b *Batch) refuseTaken(ctx context.Context) error {
 		if byID == nil {
 			byID = map[string]*Item{}
 		}
-		byID[n.fixedID], ids = n, append(ids, n.fixedID)
+		byID[n.fixedID] = n
 	}
-	if ids == nil {
-		return nil
-	}
-	return b.clear(ctx, byID, ids)
+	return b.clear(ctx, byID)
 }
 
 // put adds a sealed item to the change, or finds the token that it
@@ -254,22 +255,21 @@ func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
 // clearIDs resolves a conflict about a taken id.
 func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	byID := map[string]*Item{}
-	var ids []string
 	for _, n := range b.sent {
 		if n.fixedID != "" || n.idExpr != nil {
-			byID[n.Row.ID], ids = n, append(ids, n.Row.ID)
+			byID[n.Row.ID] = n
 		}
 	}
 	if taken.fixedID == "" {
 		b.rename(taken)
 	}
-	return b.clear(ctx, byID, ids)
+	return b.clear(ctx, byID)
 }
 
 // clear looks up which ids are taken. It deletes expired tokens, renames
 // items with a generated id, and rejects items with a given id.
-func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) error {
-	found, err := Rows(ctx, b.op, ids)
+func (b *Batch) clear(ctx context.Context, byID map[string]*Item) error {
+	found, err := Rows(ctx, b.op, slices.Collect(maps.Keys(byID)))
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (b *Batch) clear(ctx context.Context, byID map[string]*Item, ids []string) 
 		n := byID[found[i].ID]
 		switch {
 		case Expired(&found[i], b.op.Now):
-			err = expire(ctx, b.op, found[i:i+1])
+			err = expire(ctx, b.op, &found[i])
 		case n.fixedID == "":
 			b.rename(n)
 		default:
@@ -308,7 +308,7 @@ func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*stor
 		if err != nil || dup == nil || !Expired(dup, op.Now) {
 			return dup, err
 		}
-		if err := expire(ctx, op, []storage.Token{*dup}); err != nil {
+		if err := expire(ctx, op, dup); err != nil {
 			return nil, err
 		}
 	}
@@ -324,11 +324,11 @@ func clearDuplicate(ctx context.Context, op *core.Op, t *Clear) error {
 	if err != nil || row == nil || !Expired(row, op.Now) {
 		return err
 	}
-	return expire(ctx, op, []storage.Token{*row})
+	return expire(ctx, op, row)
 }
 
 // existing returns an existing token: masked for a caller that may read it,
-// and otherwise only its name.
+// and otherwise only its name and its fingerprint.
 func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, error) {
 	t, err := Open(ctx, op, row)
 	if err != nil {
@@ -342,6 +342,12 @@ func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, erro
 		NoteUse(ctx, op, access.TokenRead, &t, min(transform, access.Mask), "")
 		return t.View(ctx, min(transform, access.Mask)), ctx.Err()
 	}
-	full := t.fill()
-	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
+	out := t.name()
+	out.Fingerprint = ids.Encode58(row.Fingerprint)
+	return out, nil
+}
+
+// name returns what a caller that may not read the token sees of it.
+func (t *Clear) name() Token {
+	return Token{ID: t.Row.ID, TenantID: uuid.UUID(t.Row.Tenant), Type: t.Row.Type, Containers: slices.Clone(t.Row.Containers)}
 }

@@ -251,5 +251,5 @@ func (n *Item) isFree(ctx context.Context) (bool, error) {
 	if !Expired(&rows[0], n.op.Now) {
 		return false, nil
 	}
-	return true, expire(ctx, n.op, rows)
+	return true, expire(ctx, n.op, &rows[0])
 }

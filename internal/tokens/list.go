@@ -2,8 +2,6 @@ package tokens
 
 import (
 	"context"
-	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"maps"
 	"slices"
@@ -267,7 +265,7 @@ func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after 
 		return "", op.PageError(err)
 	}
 	if more {
-		next = cursor(op, asked, rows[len(rows)-1].Ord)
+		next = op.State.Ring.Cursor(rows[len(rows)-1].Ord[:], labelCursor, asked.Binding()...)
 	}
 	return next, see(ctx, op, asked.Permission(), where, rows, show)
 }
@@ -331,24 +329,14 @@ func rowsOf(ctx context.Context, op *core.Op, f storage.TokenFilter) ([]storage.
 
 const labelCursor = "cursor"
 
-// cursor encodes a position in a list of tokens. Its hash binds it to the
-// tenant, whose key it uses, and to the list.
-func cursor(op *core.Op, asked Query, at storage.ID) string {
-	hash := op.State.Ring.Hash(labelCursor, append([]string{string(at[:])}, asked.Binding()...)...)
-	return base64.RawURLEncoding.EncodeToString(append(at[:], hash[:]...))
-}
-
-// readCursor decodes a cursor. Zero is the start of the list.
+// readCursor decodes a position in a list of tokens. Zero is the start of the list.
 func readCursor(op *core.Op, asked Query, text string) (at storage.ID, err error) {
 	if text == "" {
 		return at, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil && len(raw) > len(at) {
-		at = storage.ID(raw[:len(at)])
-	}
-	if subtle.ConstantTimeCompare([]byte(text), []byte(cursor(op, asked, at))) != 1 {
+	raw, ok := op.State.Ring.ReadCursor(text, labelCursor, asked.Binding()...)
+	if !ok || len(raw) != len(at) {
 		return at, fault.Field("start", "must be the after of an earlier page of this list, with the same filters")
 	}
-	return at, nil
+	return storage.ID(raw), nil
 }

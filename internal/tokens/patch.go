@@ -138,7 +138,12 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 			return Token{}, err
 		}
 		if dup != nil {
-			return op.existingInstead(ctx, dup)
+			out, err := existing(ctx, op.Op, dup)
+			// The fingerprint would reveal the token's value to a caller with token:create.
+			if _, ok := op.Grant().Decide(access.TokenRead, dup.ID, dup.Containers); !ok {
+				out.Fingerprint = ""
+			}
+			return out, err
 		}
 	}
 	return op.saveToken(ctx, &old, t)
@@ -158,28 +163,13 @@ func (op *patching) evaluate(ctx context.Context, t *Clear, bad *form.Problems) 
 	t.index(op.Op, op.steps, bad)
 }
 
-// existingInstead returns the token that a patch would have duplicated. For a
-// caller without read permission it also omits the fingerprint, which would
-// reveal the token's value to a caller with token:create.
-func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (Token, error) {
-	t, err := existing(ctx, op.Op, row)
-	if err != nil {
-		return Token{}, err
-	}
-	if _, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers); !ok {
-		t.Fingerprint = ""
-	}
-	return t, nil
-}
-
 // patchedView returns a patched token as the caller may read it: masked, or
 // only its name.
 func (op *patching) patchedView(ctx context.Context, t *Clear) Token {
 	if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
 		return t.View(ctx, min(transform, access.Mask))
 	}
-	full := t.View(ctx, access.Redact)
-	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
+	return t.name()
 }
 
 // saveToken writes a patched and sealed token, and returns it as the caller

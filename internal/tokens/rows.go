@@ -53,26 +53,22 @@ func Deletion(row *storage.Token) storage.TokenDelete {
 	return storage.TokenDelete{Ord: row.Ord, Rev: row.Rev, Set: row.Set, Type: row.Type}
 }
 
-// expire deletes expired rows that are in the way of an operation, with a log
-// entry for each. It deletes them at once, even inside of Once. It skips rows
-// that another operation has already changed. A row that does not open stays,
-// and the operation fails.
-func expire(ctx context.Context, op *core.Op, expired []storage.Token) error {
-	if err := op.Vault.Skew.Err(); err != nil && len(expired) > 0 {
+// expire deletes an expired row that is in the way of an operation, with a log
+// entry. It deletes the row at once, even inside of Once, unless another operation
+// has already changed it. A row that does not open stays, and the operation fails.
+func expire(ctx context.Context, op *core.Op, row *storage.Token) error {
+	if err := op.Vault.Skew.Err(); err != nil {
 		return err
 	}
-	for i := range expired {
-		row := &expired[i]
-		if err := OpenExpired(ctx, op, row); err != nil {
-			return err
-		}
-		vault := op.Vault.System(op.TenantID())
-		ch := vault.Change()
-		ch.DeleteTokens = []storage.TokenDelete{Deletion(row)}
-		ch.Logs = []storage.Log{vault.Entry(audit.Expire, row.Type, row.ID)}
-		if err := op.Apply(ctx, ch); err != nil && !errors.Is(err, storage.ErrStale) {
-			return err
-		}
+	if err := OpenExpired(ctx, op, row); err != nil {
+		return err
+	}
+	vault := op.Vault.System(op.TenantID())
+	ch := vault.Change()
+	ch.DeleteTokens = []storage.TokenDelete{Deletion(row)}
+	ch.Logs = []storage.Log{vault.Entry(audit.Expire, row.Type, row.ID)}
+	if err := op.Apply(ctx, ch); !errors.Is(err, storage.ErrStale) {
+		return err
 	}
 	return nil
 }
