@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 
 	// Contracts and their implementations.
 	"storage":                              {},
-	"script":                               {"internal/fault"},
+	"script":                               {"internal/fault/kind"},
 	"storage/internal/direct":              {},
 	"storage/internal/sqlstore":            {"storage", "github.com/jmoiron/sqlx", "golang.org/x/text"},
 	"storage/sqlite":                       {"storage", "github.com/jmoiron/sqlx", "golang.org/x/sys", "modernc.org/sqlite"},
@@ -113,7 +113,8 @@ var mayImport = map[string][]string{
 	"internal/egress":        {"internal/share", "code.dny.dev/ssrf"},
 	"internal/expr":          {"internal/admission", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
 	"internal/expr/jsonpath": {"internal/admission", "internal/jsonx"},
-	"internal/fault":         {"internal/form", "storage"},
+	"internal/fault":         {"internal/fault/kind", "internal/form", "storage"},
+	"internal/fault/kind":    {},
 	"internal/find":          {"internal/access", "internal/query", "internal/seal", "internal/token", "storage", "github.com/mr-tron/base58"},
 	"internal/form":          {"internal/jsonx", "github.com/google/uuid"},
 	"internal/ids":           {"github.com/google/uuid"},

@@ -6,19 +6,19 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/fault/kind"
 )
 
 // Errors of a runtime, for use with errors.Is.
 var (
 	// ErrInvalid means that code cannot be used at all; see [Invalid].
-	ErrInvalid = fault.ErrCode
+	ErrInvalid = kind.Code
 	// ErrBusy means that the runtime cannot accept more runs, because too
 	// many are running or waiting. Try again later.
-	ErrBusy = fault.ErrBusy
+	ErrBusy = kind.Busy
 	// ErrTimeout means that the code was stopped at its deadline; see
 	// [Timeout]. The vault also uses it for destinations that do not respond.
-	ErrTimeout = fault.ErrTimeout
+	ErrTimeout = kind.Timeout
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
 )

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/fault/kind"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -26,11 +27,11 @@ var (
 	ErrInProgress      = New(ErrConflict, "a request with this idempotency key is being processed")
 	ErrWithdrawn       = New(ErrConflict, "the stored answer was withdrawn")
 	ErrTooLarge        = errors.New("vault: too large")
-	ErrBusy            = errors.New("vault: too many requests")
+	ErrBusy            = kind.Busy
 	ErrUnavailable     = storage.ErrUnavailable
 	ErrSlow            = storage.ErrSlow
-	ErrCode            = errors.New("vault: the code cannot be used")
-	ErrTimeout         = errors.New("vault: the destination or the code took too long")
+	ErrCode            = kind.Code
+	ErrTimeout         = kind.Timeout
 	ErrUnreachable     = errors.New("vault: the destination could not be reached")
 	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")

@@ -1,0 +1,12 @@
+// Package kind has the kinds of errors that a runtime and the vault share. It
+// imports nothing, because a runtime must not depend on a storage.
+package kind
+
+import "errors"
+
+// The kinds. Packages script and vault document them.
+var (
+	Code    = errors.New("vault: the code cannot be used")
+	Busy    = errors.New("vault: too many requests")
+	Timeout = errors.New("vault: the destination or the code took too long")
+)
