@@ -12,13 +12,13 @@ import (
 // Errors of a runtime, for use with errors.Is.
 var (
 	// ErrInvalid means that code cannot be used at all; see [Invalid].
-	ErrInvalid = kind.Code
+	ErrInvalid = kind.ErrCode
 	// ErrBusy means that the runtime cannot accept more runs, because too
 	// many are running or waiting. Try again later.
-	ErrBusy = kind.Busy
+	ErrBusy = kind.ErrBusy
 	// ErrTimeout means that the code was stopped at its deadline; see
 	// [Timeout]. The vault also uses it for destinations that do not respond.
-	ErrTimeout = kind.Timeout
+	ErrTimeout = kind.ErrTimeout
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
 )

@@ -27,11 +27,11 @@ var (
 	ErrInProgress      = New(ErrConflict, "a request with this idempotency key is being processed")
 	ErrWithdrawn       = New(ErrConflict, "the stored answer was withdrawn")
 	ErrTooLarge        = errors.New("vault: too large")
-	ErrBusy            = kind.Busy
+	ErrBusy            = kind.ErrBusy
 	ErrUnavailable     = storage.ErrUnavailable
 	ErrSlow            = storage.ErrSlow
-	ErrCode            = kind.Code
-	ErrTimeout         = kind.Timeout
+	ErrCode            = kind.ErrCode
+	ErrTimeout         = kind.ErrTimeout
 	ErrUnreachable     = errors.New("vault: the destination could not be reached")
 	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")

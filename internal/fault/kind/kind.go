@@ -6,7 +6,7 @@ import "errors"
 
 // The kinds. Packages script and vault document them.
 var (
-	Code    = errors.New("vault: the code cannot be used")
-	Busy    = errors.New("vault: too many requests")
-	Timeout = errors.New("vault: the destination or the code took too long")
+	ErrCode    = errors.New("vault: the code cannot be used")
+	ErrBusy    = errors.New("vault: too many requests")
+	ErrTimeout = errors.New("vault: the destination or the code took too long")
 )
