@@ -240,8 +240,8 @@ func rewrite(ctx context.Context, op *core.Op, id string, change func(*storage.T
 		update.Token.Hashes = append(update.Token.Hashes, storage.Hash(hashes))
 	}
 	var parts seal.Parts
-	place := seal.TokenPlace(row, &parts)
-	if update.Token.Body, err = op.Seal(&place, t.Encode(nil)); err != nil {
+	location := seal.TokenLocation(row, &parts)
+	if update.Token.Body, err = op.Seal(&location, t.Encode(nil)); err != nil {
 		return err
 	}
 	ch := op.Change()

@@ -374,8 +374,8 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	same(t, "version", ring.Version(), 2) // no third key for the second attempt
 	same(t, "a retired key is left", ring.Retired(), false)
 	same(t, "rows under the old key", r.below(t, 2), 0)
-	place := seal.Place{}
-	if _, err := ring.Open(&place, 1, []byte("anything")); !errors.Is(err, seal.ErrNoKey) {
+	location := seal.Location{}
+	if _, err := ring.Open(&location, 1, []byte("anything")); !errors.Is(err, seal.ErrNoKey) {
 		t.Errorf("the old key still exists: %v", err)
 	}
 	for _, v := range r.vaults {

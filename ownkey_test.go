@@ -112,9 +112,9 @@ func (o *owned) opens(t *testing.T, tenant uuid.UUID, wrapped []byte) bool {
 		t.Fatalf("%d tokens, %v", len(rows), err)
 	}
 	var parts seal.Parts
-	place := seal.TokenPlace(&rows[0], &parts)
-	place.Tenant = tenant
-	_, err = ring.Open(&place, rows[0].KeyVersion, rows[0].Body)
+	location := seal.TokenLocation(&rows[0], &parts)
+	location.Tenant = tenant
+	_, err = ring.Open(&location, rows[0].KeyVersion, rows[0].Body)
 	return err == nil
 }
 

@@ -22,8 +22,8 @@ func BenchmarkSeal(b *testing.B) {
 	plain, ad := make([]byte, 400), make([]byte, 100)
 	id := uuid.NewString()
 	ours := &contender{name: "ring", call: func() error {
-		place := seal.Place{Entity: "token", ID: id, Field: "body", Bound: []string{"card", "/pci/high/", id[:16], ""}}
-		_, err := ring.Seal(&place, plain)
+		location := seal.Location{Entity: "token", ID: id, Field: "body", Bound: []string{"card", "/pci/high/", id[:16], ""}}
+		_, err := ring.Seal(&location, plain)
 		return err
 	}}
 	bare := &contender{name: "AEAD", call: func() error {

@@ -190,15 +190,15 @@ func (op *Op) Afterwards(f func()) {
 	f()
 }
 
-// Seal encrypts for a place of the tenant.
-func (op *Op) Seal(p *seal.Place, plain []byte) ([]byte, error) {
+// Seal encrypts for a location of the tenant.
+func (op *Op) Seal(p *seal.Location, plain []byte) ([]byte, error) {
 	p.Tenant = op.Tenant()
 	return op.State.Ring.Seal(p, plain)
 }
 
-// Open decrypts data that was sealed for a place of the tenant. An unknown key may
+// Open decrypts data that was sealed for a location of the tenant. An unknown key may
 // be newer than the ring, so Open then reads the ring again.
-func (op *Op) Open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
+func (op *Op) Open(ctx context.Context, p *seal.Location, version int, sealed []byte) ([]byte, error) {
 	p.Tenant = op.Tenant()
 	plain, err := op.State.Ring.Open(p, version, sealed)
 	if errors.Is(err, seal.ErrNoKey) {
@@ -209,7 +209,7 @@ func (op *Op) Open(ctx context.Context, p *seal.Place, version int, sealed []byt
 	}
 	if err != nil {
 		// The concatenation comes first, because arguments of Errorf escape to the heap.
-		// The place would escape with them on every call.
+		// The location would escape with them on every call.
 		return nil, fmt.Errorf("%s: %w", "vault: "+p.Field+" of "+p.Entity+" "+p.ID, err)
 	}
 	return plain, nil
@@ -222,9 +222,9 @@ func (op *Op) SealRecord(rec *storage.Record, doc any) error {
 	if err != nil {
 		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
 	}
-	place := seal.RecordPlace(rec)
+	location := seal.RecordLocation(rec)
 	rec.KeyVersion = op.State.Ring.Version()
-	rec.Body, err = op.Seal(&place, appendRevision(plain, rec.Rev))
+	rec.Body, err = op.Seal(&location, appendRevision(plain, rec.Rev))
 	return err
 }
 
@@ -251,8 +251,8 @@ func (op *Op) OpenRecord(ctx context.Context, rec *storage.Record, doc any) erro
 // openRecord reads a record's document, or reports that a newer record has
 // replaced it.
 func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (again bool, err error) {
-	place := seal.RecordPlace(rec)
-	plain, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
+	location := seal.RecordLocation(rec)
+	plain, err := op.Open(ctx, &location, rec.KeyVersion, rec.Body)
 	if err != nil {
 		return false, err
 	}

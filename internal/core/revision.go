@@ -130,8 +130,8 @@ func (op *Op) NoteDeleted(kind string, id storage.ID) { op.noteRevision(kind, id
 // SealedRevision returns the revision that a record was sealed with. It is
 // negative for a document of an earlier version.
 func (op *Op) SealedRevision(ctx context.Context, rec *storage.Record) (int64, error) {
-	place := seal.RecordPlace(rec)
-	doc, err := op.Open(ctx, &place, rec.KeyVersion, rec.Body)
+	location := seal.RecordLocation(rec)
+	doc, err := op.Open(ctx, &location, rec.KeyVersion, rec.Body)
 	return revisionOf(doc), err
 }
 

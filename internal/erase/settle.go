@@ -230,8 +230,8 @@ func (s *settling) claims(ctx context.Context) error {
 // withdraw replaces a stored response that depends on an erased token by an
 // empty response, which is never replayed.
 func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
-	place := seal.ClaimPlace(row.Key)
-	plain, err := s.op.Open(ctx, &place, row.KeyVersion, row.Body)
+	location := seal.ClaimLocation(row.Key)
+	plain, err := s.op.Open(ctx, &location, row.KeyVersion, row.Body)
 	if err != nil {
 		return false, err
 	}
@@ -247,7 +247,7 @@ func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, err
 		return false, err
 	}
 	row.KeyVersion, row.Replace = s.op.State.Ring.Version(), true
-	row.Body, err = s.op.Seal(&place, empty)
+	row.Body, err = s.op.Seal(&location, empty)
 	return true, err
 }
 

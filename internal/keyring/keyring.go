@@ -335,9 +335,9 @@ func (c *Cache[D]) open(ctx context.Context, store Records, tenant uuid.UUID) (s
 	case err != nil:
 		return nil, "", fault.Wrap(err, "tenant %s", tenant)
 	}
-	place := seal.RecordPlace(rec)
-	place.Tenant = tenant
-	plain, err := ring.Open(&place, rec.KeyVersion, rec.Body)
+	location := seal.RecordLocation(rec)
+	location.Tenant = tenant
+	plain, err := ring.Open(&location, rec.KeyVersion, rec.Body)
 	if err != nil {
 		return nil, KindTenant, err
 	}

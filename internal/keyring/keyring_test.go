@@ -74,10 +74,10 @@ func newWorld(t *testing.T, age time.Duration) *world {
 func (w *world) seal(t *testing.T, ring *seal.Ring) {
 	t.Helper()
 	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: ring.Version()}
-	place := seal.RecordPlace(&rec)
-	place.Tenant = w.tenant
+	location := seal.RecordLocation(&rec)
+	location.Tenant = w.tenant
 	var err error
-	if rec.Body, err = ring.Seal(&place, []byte("the document")); err != nil {
+	if rec.Body, err = ring.Seal(&location, []byte("the document")); err != nil {
 		t.Fatal(err)
 	}
 	w.store[KindTenant] = []storage.Record{rec}

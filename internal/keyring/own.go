@@ -23,14 +23,14 @@ func (d *Document) Read(ctx context.Context) (plain []byte, rev *int64, err erro
 	if err != nil || len(recs) == 0 {
 		return nil, nil, err
 	}
-	plain, err = d.Ring.Open(d.place(), recs[0].KeyVersion, recs[0].Body)
+	plain, err = d.Ring.Open(d.location(), recs[0].KeyVersion, recs[0].Body)
 	return plain, &recs[0].Rev, err
 }
 
 // Write stores the document in place of a revision. It fails with storage.ErrExists
 // or storage.ErrStale if another node was faster.
 func (d *Document) Write(ctx context.Context, plain []byte, rev *int64, now time.Time) error {
-	body, err := d.Ring.Seal(d.place(), plain)
+	body, err := d.Ring.Seal(d.location(), plain)
 	if err != nil {
 		return err
 	}
@@ -42,4 +42,4 @@ func (d *Document) Write(ctx context.Context, plain []byte, rev *int64, now time
 	return d.Store.Write(ctx, ch)
 }
 
-func (d *Document) place() *seal.Place { return &seal.Place{Entity: d.Kind, Field: d.Field} }
+func (d *Document) location() *seal.Location { return &seal.Location{Entity: d.Kind, Field: d.Field} }

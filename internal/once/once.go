@@ -121,8 +121,8 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	if claim.Answer == nil {
 		return Response{}, false, fault.ErrInProgress
 	}
-	place := seal.ClaimPlace(r.key)
-	plain, err := r.Open(ctx, &place, claim.KeyVersion, claim.Answer)
+	location := seal.ClaimLocation(r.key)
+	plain, err := r.Open(ctx, &location, claim.KeyVersion, claim.Answer)
 	if err != nil {
 		return Response{}, false, err
 	}
@@ -148,8 +148,8 @@ func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (
 	if err != nil {
 		return storage.Claim{}, err
 	}
-	place := seal.ClaimPlace(r.key)
-	sealed, err := r.Seal(&place, plain)
+	location := seal.ClaimLocation(r.key)
+	sealed, err := r.Seal(&location, plain)
 	return storage.Claim{
 		Key: r.key, Owner: storage.ID(r.owner), LeaseUntil: r.Now, ExpiresAt: r.Now.Add(responseLife),
 		KeyVersion: r.State.Ring.Version(), Answer: sealed,

@@ -163,8 +163,8 @@ func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
 	if len(row.Payload) == 0 {
 		return nil, nil
 	}
-	place := seal.JobPlace(row.ID)
-	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
+	location := seal.JobLocation(row.ID)
+	plain, err := op.Open(ctx, &location, row.KeyVersion, row.Payload)
 	if err != nil {
 		return nil, err
 	}

@@ -134,9 +134,9 @@ func Seal(op *core.Op, job storage.Job, payload *Job) (storage.Job, error) {
 	if err != nil {
 		return job, err
 	}
-	place := seal.JobPlace(job.ID)
+	location := seal.JobLocation(job.ID)
 	job.KeyVersion = op.State.Ring.Version()
-	job.Payload, err = op.Seal(&place, plain)
+	job.Payload, err = op.Seal(&location, plain)
 	return job, err
 }
 
@@ -150,12 +150,12 @@ func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
 		return err
 	}
 	if version := op.State.Ring.Version(); version != job.KeyVersion {
-		place := seal.JobPlace(job.ID)
-		plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
+		location := seal.JobLocation(job.ID)
+		plain, err := op.Open(ctx, &location, job.KeyVersion, job.Payload)
 		if err != nil {
 			return err
 		}
-		if job.Payload, err = op.Seal(&place, plain); err != nil {
+		if job.Payload, err = op.Seal(&location, plain); err != nil {
 			return err
 		}
 		job.KeyVersion = op.State.Ring.Version()

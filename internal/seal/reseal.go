@@ -25,8 +25,8 @@ func InChange(ch *storage.Change) bool {
 // Change reseals everything that a change writes.
 func (r *Resealer) Change(ch *storage.Change) error {
 	if c := ch.Claim; c != nil {
-		place := ClaimPlace(c.Claim.Key)
-		if err := r.one(&place, &c.Claim.KeyVersion, &c.Claim.Answer); err != nil {
+		location := ClaimLocation(c.Claim.Key)
+		if err := r.one(&location, &c.Claim.KeyVersion, &c.Claim.Answer); err != nil {
 			return err
 		}
 	}
@@ -56,13 +56,13 @@ func (r *Resealer) Token(row *storage.Token) error {
 		return nil
 	}
 	var parts Parts
-	place := TokenPlace(row, &parts)
-	if err := r.reseal(&place, row.KeyVersion, &row.Body); err != nil {
+	location := TokenLocation(row, &parts)
+	if err := r.reseal(&location, row.KeyVersion, &row.Body); err != nil {
 		return err
 	}
 	if row.CVC != nil {
-		place := CVCPlace(row, &parts)
-		if err := r.reseal(&place, row.KeyVersion, &row.CVC); err != nil {
+		location := CVCLocation(row, &parts)
+		if err := r.reseal(&location, row.KeyVersion, &row.CVC); err != nil {
 			return err
 		}
 	}
@@ -72,40 +72,40 @@ func (r *Resealer) Token(row *storage.Token) error {
 
 // Record reseals the document of a record.
 func (r *Resealer) Record(rec *storage.Record) error {
-	place := RecordPlace(rec)
-	return r.one(&place, &rec.KeyVersion, &rec.Body)
+	location := RecordLocation(rec)
+	return r.one(&location, &rec.KeyVersion, &rec.Body)
 }
 
 // Job reseals the payload of a job.
 func (r *Resealer) Job(job *storage.Job) error {
-	place := JobPlace(job.ID)
-	return r.one(&place, &job.KeyVersion, &job.Payload)
+	location := JobLocation(job.ID)
+	return r.one(&location, &job.KeyVersion, &job.Payload)
 }
 
 // Row reseals the sealed part of a claim or a job.
 func (r *Resealer) Row(row *storage.Sealed) error {
-	place := rowPlace(row)
-	return r.one(&place, &row.KeyVersion, &row.Body)
+	location := rowLocation(row)
+	return r.one(&location, &row.KeyVersion, &row.Body)
 }
 
 // one reseals a row with one sealed part. It skips an empty part.
-func (r *Resealer) one(place *Place, version *int, sealed *[]byte) error {
+func (r *Resealer) one(location *Location, version *int, sealed *[]byte) error {
 	if *version == r.To.Version() || len(*sealed) == 0 {
 		return nil
 	}
-	if err := r.reseal(place, *version, sealed); err != nil {
+	if err := r.reseal(location, *version, sealed); err != nil {
 		return err
 	}
 	*version = r.To.Version()
 	return nil
 }
 
-func (r *Resealer) reseal(place *Place, version int, sealed *[]byte) error {
-	place.Tenant = r.Tenant
-	plain, err := r.From.Open(place, version, *sealed)
+func (r *Resealer) reseal(location *Location, version int, sealed *[]byte) error {
+	location.Tenant = r.Tenant
+	plain, err := r.From.Open(location, version, *sealed)
 	if err != nil {
-		return fmt.Errorf("%s of %s %q: %w", place.Field, place.Entity, place.ID, err)
+		return fmt.Errorf("%s of %s %q: %w", location.Field, location.Entity, location.ID, err)
 	}
-	*sealed, err = r.To.Seal(place, plain)
+	*sealed, err = r.To.Seal(location, plain)
 	return err
 }

@@ -142,7 +142,7 @@ func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, 
 			return nil, fmt.Errorf("seal: encode ring: %w", err)
 		}
 		defer clear(plain)
-		inner, err := Encrypt(ctx, r.own.AEAD, plain, ringPlace(tenant, innerLabel))
+		inner, err := Encrypt(ctx, r.own.AEAD, plain, ringLocation(tenant, innerLabel))
 		if err != nil {
 			return nil, fmt.Errorf("seal: the tenant's key could not encrypt the ring: %w", err)
 		}
@@ -153,15 +153,15 @@ func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, 
 		return nil, fmt.Errorf("seal: encode ring: %w", err)
 	}
 	defer clear(plain)
-	wrapped, err := Encrypt(ctx, master, plain, ringPlace(tenant, ringLabel))
+	wrapped, err := Encrypt(ctx, master, plain, ringLocation(tenant, ringLabel))
 	if err != nil {
 		return nil, fmt.Errorf("seal: the master key could not encrypt the ring: %w", err)
 	}
 	return wrapped, nil
 }
 
-func ringPlace(tenant [16]byte, label string) []byte {
-	return (&Place{Tenant: tenant, Entity: label}).appendTo(nil, 0)
+func ringLocation(tenant [16]byte, label string) []byte {
+	return (&Location{Tenant: tenant, Entity: label}).appendTo(nil, 0)
 }
 
 // ErrUnwrap means that the master key could not decrypt a ring: it is another
@@ -182,7 +182,7 @@ type OpenOwn func(ctx context.Context, tenant [16]byte, uri string, sealed, asso
 // UnwrapOwn is Unwrap for rings that may have a tenant's own key. The error of open
 // is returned as it is.
 func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, wrapped []byte) (*Ring, error) {
-	plain, err := Decrypt(ctx, master, wrapped, ringPlace(tenant, ringLabel))
+	plain, err := Decrypt(ctx, master, wrapped, ringLocation(tenant, ringLabel))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
 	}
@@ -199,7 +199,7 @@ func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, 
 		front.sealed = &out
 		return front, ErrOwnKey
 	}
-	key, inner, err := open(ctx, tenant, out.URI, out.Inner, ringPlace(tenant, innerLabel))
+	key, inner, err := open(ctx, tenant, out.URI, out.Inner, ringLocation(tenant, innerLabel))
 	if err != nil {
 		return nil, err
 	}
@@ -347,9 +347,9 @@ func (r *Ring) Destroy() (*Ring, error) {
 	})
 }
 
-// Seal encrypts plain for a place with the primary key. The caller must store
+// Seal encrypts plain for a location with the primary key. The caller must store
 // the key's version with the result.
-func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
+func (r *Ring) Seal(p *Location, plain []byte) ([]byte, error) {
 	r = r.of(p.Entity)
 	ad := p.associatedData(r.seal.Version)
 	defer ad.release()
@@ -360,8 +360,8 @@ func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// Open decrypts the result of Seal for the same place.
-func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
+// Open decrypts the result of Seal for the same location.
+func (r *Ring) Open(p *Location, version int, sealed []byte) ([]byte, error) {
 	r = r.of(p.Entity)
 	i, ok := slices.BinarySearchFunc(r.keys, version, func(k dataKey, v int) int { return k.Version - v })
 	if !ok || r.keys[i].aead == nil {

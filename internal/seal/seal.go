@@ -35,7 +35,7 @@ const KeySize = 32
 // nonce is 12 bytes of salt and 12 bytes of IV.
 const saltSize = 12
 
-// ErrOpen means that this key did not seal the bytes for this place: they
+// ErrOpen means that this key did not seal the bytes for this location: they
 // were altered, moved, or sealed with another key.
 var ErrOpen = errors.New("seal: cannot decrypt: wrong key, or the bytes were altered or moved")
 
@@ -111,9 +111,9 @@ func RandomKey() []byte {
 	return key
 }
 
-// Place identifies where sealed bytes belong. It becomes their associated
+// Location identifies where sealed bytes belong. It becomes their associated
 // data.
-type Place struct {
+type Location struct {
 	Tenant [16]byte
 	Entity string   // the kind of row, such as "token"
 	ID     string   // id of the row
@@ -121,9 +121,9 @@ type Place struct {
 	Bound  []string // everything else that must not change without the bytes
 }
 
-// appendTo encodes the place. No two places have the same encoding, because
+// appendTo encodes the location. No two places have the same encoding, because
 // the length of each part precedes it.
-func (p *Place) appendTo(dst []byte, version int) []byte {
+func (p *Location) appendTo(dst []byte, version int) []byte {
 	dst = append(dst, p.Tenant[:]...)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(version))
 	dst = appendPart(dst, p.Entity)
@@ -135,7 +135,7 @@ func (p *Place) appendTo(dst []byte, version int) []byte {
 	return dst
 }
 
-// associatedData is an encoded place. It contains names, never a value, and
+// associatedData is an encoded location. It contains names, never a value, and
 // the ciphers of this package do not keep it, so its memory is reused.
 type associatedData struct{ bytes []byte }
 
@@ -144,7 +144,7 @@ var spareData = sync.Pool{New: func() any { return &associatedData{make([]byte, 
 // maxSpareData is the maximum size of a buffer that is kept.
 const maxSpareData = 4096
 
-func (p *Place) associatedData(version int) *associatedData {
+func (p *Location) associatedData(version int) *associatedData {
 	ad := spareData.Get().(*associatedData)
 	ad.bytes = p.appendTo(ad.bytes[:0], version)
 	return ad

@@ -16,14 +16,14 @@ func newTestRing(t testing.TB) *Ring {
 	return must.Get(NewRing(time.Now()))(t)
 }
 
-func testPlace() Place {
-	return Place{Tenant: [16]byte{1}, Entity: "token", ID: "tok", Field: "body", Bound: []string{"card", "/pci/high/"}}
+func testLocation() Location {
+	return Location{Tenant: [16]byte{1}, Entity: "token", ID: "tok", Field: "body", Bound: []string{"card", "/pci/high/"}}
 }
 
 func TestSealedBytesOpenOnlyInTheirPlace(t *testing.T) {
 	t.Parallel()
 	r := newTestRing(t)
-	home := testPlace()
+	home := testLocation()
 	sealed := must.Get(r.Seal(&home, []byte("4242424242424242")))(t)
 	if bytes.Contains(sealed, []byte("4242")) {
 		t.Fatal("plaintext in sealed bytes")
@@ -32,19 +32,19 @@ func TestSealedBytesOpenOnlyInTheirPlace(t *testing.T) {
 	if err != nil || string(got) != "4242424242424242" {
 		t.Fatalf("Open = %q, %v", got, err)
 	}
-	moves := map[string]func(*Place){
-		"tenant":          func(p *Place) { p.Tenant[0]++ },
-		"entity":          func(p *Place) { p.Entity = "session" },
-		"id":              func(p *Place) { p.ID = "other" },
-		"field":           func(p *Place) { p.Field = "cvc" },
-		"type":            func(p *Place) { p.Bound = []string{"token", "/pci/high/"} },
-		"container":       func(p *Place) { p.Bound = []string{"card", "/pci/low/"} },
-		"shifted parts":   func(p *Place) { p.ID, p.Field = "tokb", "ody" },
-		"one part fewer":  func(p *Place) { p.Bound = p.Bound[:1] },
-		"joined together": func(p *Place) { p.Bound = []string{"card/pci/high/"} },
+	moves := map[string]func(*Location){
+		"tenant":          func(p *Location) { p.Tenant[0]++ },
+		"entity":          func(p *Location) { p.Entity = "session" },
+		"id":              func(p *Location) { p.ID = "other" },
+		"field":           func(p *Location) { p.Field = "cvc" },
+		"type":            func(p *Location) { p.Bound = []string{"token", "/pci/high/"} },
+		"container":       func(p *Location) { p.Bound = []string{"card", "/pci/low/"} },
+		"shifted parts":   func(p *Location) { p.ID, p.Field = "tokb", "ody" },
+		"one part fewer":  func(p *Location) { p.Bound = p.Bound[:1] },
+		"joined together": func(p *Location) { p.Bound = []string{"card/pci/high/"} },
 	}
 	for name, move := range moves {
-		p := testPlace()
+		p := testLocation()
 		move(&p)
 		if _, err := r.Open(&p, 1, sealed); !errors.Is(err, ErrOpen) {
 			t.Errorf("%s changed: Open error = %v, want ErrOpen", name, err)
@@ -62,7 +62,7 @@ func TestSealedBytesOpenOnlyInTheirPlace(t *testing.T) {
 func TestRingLife(t *testing.T) {
 	t.Parallel()
 	r1 := newTestRing(t)
-	p := testPlace()
+	p := testLocation()
 	old, _ := r1.Seal(&p, []byte("old"))
 
 	pending := must.Get(r1.Add(time.Now()))(t)
@@ -103,7 +103,7 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	master, _ := NewAEAD(RandomKey())
 	other, _ := NewAEAD(RandomKey())
 	r := newTestRing(t)
-	p := testPlace()
+	p := testLocation()
 	sealed, _ := r.Seal(&p, []byte("v"))
 	wrapped := must.Get(r.Wrap(t.Context(), master, p.Tenant))(t)
 	back := must.Get(Unwrap(t.Context(), master, p.Tenant, wrapped))(t)

@@ -100,12 +100,12 @@ func (t *Clear) seal(op *core.Op) error {
 	row.KeyVersion = op.State.Ring.Version()
 	t.Columns, t.Hashes = seal.TokenColumns(row), joined(row.Hashes)
 	var parts seal.Parts
-	place := seal.TokenPlace(row, &parts)
+	location := seal.TokenLocation(row, &parts)
 	err := t.WithEncoded(func(plain []byte) (err error) {
 		if len(plain) > op.Vault.MaxBytes {
 			return fault.New(fault.ErrTooLarge, "a token must have at most %d bytes", op.Vault.MaxBytes)
 		}
-		row.Body, err = op.Seal(&place, plain)
+		row.Body, err = op.Seal(&location, plain)
 		return err
 	})
 	if err != nil {
@@ -116,8 +116,8 @@ func (t *Clear) seal(op *core.Op) error {
 		row.CVCExpiresAt = time.Time{}
 		return nil
 	}
-	place = seal.CVCPlace(row, &parts)
-	row.CVC, err = op.Seal(&place, []byte(t.CVC))
+	location = seal.CVCLocation(row, &parts)
+	row.CVC, err = op.Seal(&location, []byte(t.CVC))
 	return err
 }
 
@@ -155,8 +155,8 @@ func OpenExpired(ctx context.Context, op *core.Op, row *storage.Token) error {
 func OpenExpiredCVC(ctx context.Context, op *core.Op, row *storage.Token) error {
 	t := Clear{Row: row}
 	var parts seal.Parts
-	place := seal.CVCPlace(row, &parts)
-	_, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
+	location := seal.CVCLocation(row, &parts)
+	_, err := op.Open(ctx, &location, row.KeyVersion, row.CVC)
 	if err == nil && (row.CVCExpiresAt.IsZero() || row.CVCExpiresAt.After(op.Now)) {
 		err = fault.ErrAltered
 	}
@@ -192,8 +192,8 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 	}
 	row.Tenant = op.TenantID()
 	var parts seal.Parts
-	place := seal.TokenPlace(row, &parts)
-	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Body)
+	location := seal.TokenLocation(row, &parts)
+	plain, err := op.Open(ctx, &location, row.KeyVersion, row.Body)
 	if err != nil {
 		return err
 	}
@@ -209,8 +209,8 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 		return fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
 	}
 	if row.CVC != nil && row.CVCExpiresAt.After(op.Now) {
-		place = seal.CVCPlace(row, &parts)
-		cvc, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
+		location = seal.CVCLocation(row, &parts)
+		cvc, err := op.Open(ctx, &location, row.KeyVersion, row.CVC)
 		if err != nil {
 			return err
 		}

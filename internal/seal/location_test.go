@@ -36,8 +36,8 @@ func TestTokenIsBoundToItsRow(t *testing.T) {
 	ring := newRing(t)
 	row := token()
 	var parts seal.Parts
-	place := seal.CVCPlace(&row, &parts)
-	bytes := must.Get(ring.Seal(&place, []byte("123")))(t)
+	location := seal.CVCLocation(&row, &parts)
+	bytes := must.Get(ring.Seal(&location, []byte("123")))(t)
 	for name, change := range map[string]func(*storage.Token){
 		"nothing":     func(*storage.Token) {},
 		"id":          func(r *storage.Token) { r.ID = "other" },
@@ -52,12 +52,12 @@ func TestTokenIsBoundToItsRow(t *testing.T) {
 		changed.Containers = slices.Clone(row.Containers)
 		change(&changed)
 		var parts seal.Parts
-		place := seal.CVCPlace(&changed, &parts)
-		if _, err := ring.Open(&place, ring.Version(), bytes); (err == nil) != (name == "nothing") {
+		location := seal.CVCLocation(&changed, &parts)
+		if _, err := ring.Open(&location, ring.Version(), bytes); (err == nil) != (name == "nothing") {
 			t.Errorf("with another %s: %v", name, err)
 		}
 	}
-	body := seal.TokenPlace(&row, &parts)
+	body := seal.TokenLocation(&row, &parts)
 	if _, err := ring.Open(&body, ring.Version(), bytes); err == nil {
 		t.Error("a cvc opens as a body")
 	}
@@ -68,8 +68,8 @@ func TestRecordIsBoundToItsKeys(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
 	rec := storage.Record{Kind: "application", ID: storage.ID(uuid.New()), Name: "a", Key: storage.Key{1}, AltKey: storage.Key{2}, CreatedAt: time.Now()}
-	place := seal.RecordPlace(&rec)
-	bytes := must.Get(ring.Seal(&place, []byte("rights")))(t)
+	location := seal.RecordLocation(&rec)
+	bytes := must.Get(ring.Seal(&location, []byte("rights")))(t)
 	for name, change := range map[string]func(*storage.Record){
 		"nothing":  func(*storage.Record) {},
 		"kind":     func(r *storage.Record) { r.Kind = "session" },
@@ -82,8 +82,8 @@ func TestRecordIsBoundToItsKeys(t *testing.T) {
 	} {
 		changed := rec
 		change(&changed)
-		place := seal.RecordPlace(&changed)
-		if _, err := ring.Open(&place, ring.Version(), bytes); (err == nil) != (name == "nothing") {
+		location := seal.RecordLocation(&changed)
+		if _, err := ring.Open(&location, ring.Version(), bytes); (err == nil) != (name == "nothing") {
 			t.Errorf("with another %s: %v", name, err)
 		}
 	}
@@ -96,23 +96,23 @@ func TestWholeChangeIsResealed(t *testing.T) {
 	tenant := uuid.New()
 	old := newRing(t)
 	r := seal.Resealer{Tenant: tenant, From: old, To: next(t, old)}
-	put := func(place seal.Place, text string) []byte {
+	put := func(location seal.Location, text string) []byte {
 		t.Helper()
-		place.Tenant = tenant
-		return must.Get(old.Seal(&place, []byte(text)))(t)
+		location.Tenant = tenant
+		return must.Get(old.Seal(&location, []byte(text)))(t)
 	}
 	version := old.Version()
 	var parts seal.Parts
 	row := token()
 	row.KeyVersion = version
-	row.Body = put(seal.TokenPlace(&row, &parts), "body")
-	row.CVC = put(seal.CVCPlace(&row, &parts), "cvc")
+	row.Body = put(seal.TokenLocation(&row, &parts), "body")
+	row.CVC = put(seal.CVCLocation(&row, &parts), "cvc")
 	rec := storage.Record{Kind: "reactor", ID: storage.ID(uuid.New()), KeyVersion: version}
-	rec.Body = put(seal.RecordPlace(&rec), "record")
+	rec.Body = put(seal.RecordLocation(&rec), "record")
 	job := storage.Job{ID: storage.ID(uuid.New()), KeyVersion: version}
-	job.Payload = put(seal.JobPlace(job.ID), "job")
+	job.Payload = put(seal.JobLocation(job.ID), "job")
 	claim := storage.Claim{Key: storage.Key{1}, KeyVersion: version}
-	claim.Answer = put(seal.ClaimPlace(claim.Key), "answer")
+	claim.Answer = put(seal.ClaimLocation(claim.Key), "answer")
 	ch := &storage.Change{
 		InsertTokens: []storage.Token{row}, UpdateTokens: []storage.TokenUpdate{{Token: row}},
 		InsertRecords: []storage.Record{rec}, UpdateRecords: []storage.RecordUpdate{{Record: rec}},
@@ -121,26 +121,26 @@ func TestWholeChangeIsResealed(t *testing.T) {
 		Reseal: []storage.Sealed{{Kind: storage.SealedClaims, Key: claim.Key, KeyVersion: version, Body: claim.Answer}},
 	}
 	must.Do(t, r.Change(ch))
-	opens := func(what string, place seal.Place, version int, bytes []byte) {
+	opens := func(what string, location seal.Location, version int, bytes []byte) {
 		t.Helper()
-		place.Tenant = tenant
-		plain, err := r.To.Open(&place, version, bytes)
+		location.Tenant = tenant
+		plain, err := r.To.Open(&location, version, bytes)
 		if err != nil || string(plain) != what || version != r.To.Version() {
 			t.Errorf("%s under key %d: %q, %v", what, version, plain, err)
 		}
 	}
 	for _, got := range []*storage.Token{&ch.InsertTokens[0], &ch.UpdateTokens[0].Token} {
-		opens("body", seal.TokenPlace(got, &parts), got.KeyVersion, got.Body)
-		opens("cvc", seal.CVCPlace(got, &parts), got.KeyVersion, got.CVC)
+		opens("body", seal.TokenLocation(got, &parts), got.KeyVersion, got.Body)
+		opens("cvc", seal.CVCLocation(got, &parts), got.KeyVersion, got.CVC)
 	}
 	for _, got := range []*storage.Record{&ch.InsertRecords[0], &ch.UpdateRecords[0].Record} {
-		opens("record", seal.RecordPlace(got), got.KeyVersion, got.Body)
+		opens("record", seal.RecordLocation(got), got.KeyVersion, got.Body)
 	}
 	for _, got := range []*storage.Job{&ch.InsertJobs[0], &ch.UpdateJobs[0].Job} {
-		opens("job", seal.JobPlace(got.ID), got.KeyVersion, got.Payload)
+		opens("job", seal.JobLocation(got.ID), got.KeyVersion, got.Payload)
 	}
-	opens("answer", seal.ClaimPlace(claim.Key), ch.Claim.Claim.KeyVersion, ch.Claim.Claim.Answer)
-	opens("answer", seal.ClaimPlace(claim.Key), ch.Reseal[0].KeyVersion, ch.Reseal[0].Body)
+	opens("answer", seal.ClaimLocation(claim.Key), ch.Claim.Claim.KeyVersion, ch.Claim.Claim.Answer)
+	opens("answer", seal.ClaimLocation(claim.Key), ch.Reseal[0].KeyVersion, ch.Reseal[0].Body)
 	if err := r.Change(ch); err != nil {
 		t.Errorf("again: %v", err) // data that has the key already stays
 	}
