@@ -233,7 +233,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.retention())
-	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
+	return Swept(done), errors.Join(err, erase.Complete(ctx, v.core))
 }
 
 // retention returns which log entries a sweep deletes: entries that are old enough,

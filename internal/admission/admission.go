@@ -136,7 +136,7 @@ func (r *Room) Arrive(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Arrived ends the charge for an arriving body. Hold then charges for the
+// Arrived ends the charge for an arriving body. Reserve then charges for the
 // complete body.
 func (r *Room) Arrived() {
 	if r == nil {
@@ -151,9 +151,9 @@ func (r *Room) Arrived() {
 	}
 }
 
-// Hold charges for memory that the request is about to allocate. While the
+// Reserve charges for memory that the request is about to allocate. While the
 // request waits, it gives up its turn.
-func (r *Room) Hold(ctx context.Context, bytes int) error {
+func (r *Room) Reserve(ctx context.Context, bytes int) error {
 	if r == nil || bytes <= 0 {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (r *Room) Body(ctx context.Context, bytes int) error {
 	if paid {
 		return nil
 	}
-	return r.Hold(ctx, bytes)
+	return r.Reserve(ctx, bytes)
 }
 
 // LargeText is the number of bytes of JSON from which parsing needs a turn, and

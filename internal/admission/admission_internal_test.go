@@ -60,7 +60,7 @@ func TestShares(t *testing.T) {
 		{"more than strangers may have", strangers, 225 * mib, ErrNever},
 	}
 	for _, s := range steps {
-		if err := s.room.Hold(t.Context(), s.bytes); !errors.Is(err, s.want) {
+		if err := s.room.Reserve(t.Context(), s.bytes); !errors.Is(err, s.want) {
 			t.Errorf("%s: %v, want %v", s.name, err, s.want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	if err := next.Arrive(t.Context(), 2*mib); !errors.Is(err, ErrFull) {
 		t.Errorf("another body: %v", err)
 	}
-	if err := next.Hold(t.Context(), 100*mib); err != nil {
+	if err := next.Reserve(t.Context(), 100*mib); err != nil {
 		t.Errorf("work: %v", err)
 	}
 	slow.Arrived()
@@ -154,11 +154,11 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	p := newProcess(time.Minute)
 	tenant := uuid.New()
 	first, large, small := p.Enter(tenant, false, nil), p.Enter(tenant, false, nil), p.Enter(tenant, false, nil)
-	must.Do(t, first.Hold(t.Context(), 400*mib))
+	must.Do(t, first.Reserve(t.Context(), 400*mib))
 	var waiting sync.WaitGroup
 	hold := func(r *Room, bytes int) {
 		waiting.Go(func() {
-			if err := r.Hold(t.Context(), bytes); err != nil {
+			if err := r.Reserve(t.Context(), bytes); err != nil {
 				t.Error(err)
 			}
 		})
@@ -170,7 +170,7 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Enter(tenant, false, nil).Hold(gone, 100*mib); !errors.Is(err, context.Canceled) {
+	if err := p.Enter(tenant, false, nil).Reserve(gone, 100*mib); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled caller: %v", err)
 	}
 	first.Free(40 * mib) // enough only for the small request
@@ -279,7 +279,7 @@ func TestNilRoomHasNoLimits(t *testing.T) {
 	done := must.Get(r.Write(t.Context()))(t)
 	done()
 	for name, err := range map[string]error{
-		"arrive": r.Arrive(t.Context(), 1), "hold": r.Hold(t.Context(), 1), "body": r.Body(t.Context(), 1),
+		"arrive": r.Arrive(t.Context(), 1), "hold": r.Reserve(t.Context(), 1), "body": r.Body(t.Context(), 1),
 		"turn": r.Turn(t.Context()), "count": r.Count(1),
 	} {
 		if err != nil {

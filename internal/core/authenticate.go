@@ -116,7 +116,7 @@ func (v *Vault) holder(ctx context.Context, key storage.Key) (*principal, error)
 	}
 	reading := v.auth.Ask(key)
 	who, err := v.identify(ctx, key, Unit{})
-	if err == nil && !who.unsettled {
+	if err == nil && !who.unauthorized {
 		who.read = reading.Stamp
 		reading.Keep(who)
 	}
@@ -250,7 +250,7 @@ func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*princi
 	}
 	who := &principal{
 		tenant: op.Tenant(), grant: new(access.Grant), rights: s.Rights, key: rec.Key, app: app,
-		session: uuid.UUID(rec.ID), unsettled: !s.Authorized,
+		session: uuid.UUID(rec.ID), unauthorized: !s.Authorized,
 	}
 	who.endBy(rec.ExpiresAt)
 	who.endBy(app.ExpiresAt)

@@ -112,7 +112,7 @@ func TestVerbsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	owner := w.Owner(w.tenant)
 	key := must.Get(w.Authenticate(t.Context(), w.application(t, time.Time{})))(t)
-	inTx, inOnce := owner.InTx(&sql.Tx{}), owner.Holding(&Pending{})
+	inTx, inOnce := owner.InTx(&sql.Tx{}), owner.Collecting(&Pending{})
 	piecewise := errors.New("vault: V cannot be part of Once: it writes piece by piece")
 	for name, c := range map[string]struct {
 		caller Caller
@@ -123,7 +123,7 @@ func TestVerbsAreRefused(t *testing.T) {
 		"alone, in a transaction":         {inTx, Verb{Where: Alone}, fault.ErrInTx},
 		"alone, in Once":                  {inOnce, Verb{Where: Alone}, piecewise},
 		"in Once":                         {inOnce, Verb{Where: OutsideTx}, nil},
-		"in Once, in a transaction":       {inTx.Holding(&Pending{}), Verb{}, fault.ErrInTx},
+		"in Once, in a transaction":       {inTx.Collecting(&Pending{}), Verb{}, fault.ErrInTx},
 		"without the permission":          {key, Verb{Permission: access.TokenCreate}, fault.ErrForbidden},
 		"with the permission":             {key, Verb{Permission: access.TokenRead}, nil},
 		"the owner's, by a key":           {key, Verb{Only: "do it"}, fault.ErrForbidden},
@@ -232,7 +232,7 @@ func TestPendingWrites(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	writes := &Pending{}
-	op := begun(t, w.Owner(w.tenant).Holding(writes))
+	op := begun(t, w.Owner(w.tenant).Collecting(writes))
 	jobs := op.Change()
 	jobs.UpdateJobs, jobs.DeleteJobs = []storage.JobUpdate{{}}, []storage.JobDelete{{}}
 	jobs.Logs = []storage.Log{op.Entry(audit.React, audit.Reactor, "r")}
@@ -250,7 +250,7 @@ func TestPendingWrites(t *testing.T) {
 	}
 	// With effects outside the database, reads are entered at once.
 	writes = &Pending{Leased: true}
-	op = begun(t, w.Owner(w.tenant).Holding(writes))
+	op = begun(t, w.Owner(w.tenant).Collecting(writes))
 	if err := op.LogReads(t.Context(), audit.Read, Entity{Type: "token", ID: "t"}); err != nil || len(writes.Changes()) != 0 {
 		t.Errorf("%v, and %d changes wait", err, len(writes.Changes()))
 	}

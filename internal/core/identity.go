@@ -44,9 +44,9 @@ type principal struct {
 	app     *Application // nil for the tenant itself; without a key it is followed
 	session uuid.UUID    // zero unless the key is a session's
 
-	unsettled bool      // a session that may yet be authorized
-	expiresAt time.Time // when the first of its parts expires; zero for never
-	read      Stamp     // zero when it must be read for each operation
+	unauthorized bool      // a session that may yet be authorized
+	expiresAt    time.Time // when the first of its parts expires; zero for never
+	read         Stamp     // zero when it must be read for each operation
 }
 
 // manner is how an identity acts. It does not depend on the principal.

@@ -88,9 +88,9 @@ var ErrRunFull = errors.New("the calls in progress hold too much")
 // embedding process, whose memory all tenants share.
 type RunBytes struct{ count atomic.Int64 }
 
-// Hold counts n more bytes, or fails with ErrRunFull. A single call may hold as
+// Add counts n more bytes, or fails with ErrRunFull. A single call may hold as
 // much as its own limits allow.
-func (b *RunBytes) Hold(n int) error {
+func (b *RunBytes) Add(n int) error {
 	if count := b.count.Add(int64(n)); count > MaxRunBytes && count > int64(n) {
 		b.Release(n)
 		return ErrRunFull
@@ -98,7 +98,7 @@ func (b *RunBytes) Hold(n int) error {
 	return nil
 }
 
-// Release releases bytes that Hold counted.
+// Release releases bytes that Add counted.
 func (b *RunBytes) Release(n int) { b.count.Add(int64(-n)) }
 
 // Read reads up to limit bytes and counts them. The caller must release as
@@ -114,7 +114,7 @@ type countedReader struct {
 
 func (r *countedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	if full := r.bytes.Hold(n); full != nil {
+	if full := r.bytes.Add(n); full != nil {
 		return 0, full
 	}
 	return n, err

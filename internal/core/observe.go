@@ -44,7 +44,7 @@ func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, fun
 	if c.Vault.Observe == nil || verb.Kind == "" || verb.Again {
 		return ctx, nil
 	}
-	held, _ := ctx.Value(heldCallKey{}).(*heldCall)
+	held, _ := ctx.Value(firstCallKey{}).(*firstCall)
 	ctx, end := c.Vault.Tell(ctx, Event{Kind: KindCall, Name: verb.Kind, Method: verb.Name, TenantID: c.Tenant()})
 	if held != nil && held.begun.CompareAndSwap(false, true) {
 		return ctx, func(error) { held.end = end } // the call lasts until its commit
@@ -52,13 +52,13 @@ func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, fun
 	return ctx, end
 }
 
-// heldCall is the first call inside Once. It ends when Once ends.
-type heldCall struct {
+// firstCall is the first call inside Once. It ends when Once ends.
+type firstCall struct {
 	begun atomic.Bool
 	end   func(error)
 }
 
-type heldCallKey struct{}
+type firstCallKey struct{}
 
 // TellOnce returns a context for the work of Once. For the observer, the first
 // call in it ends when the returned function is called with the error of Once.
@@ -66,8 +66,8 @@ func (v *Vault) TellOnce(ctx context.Context) (context.Context, func(error)) {
 	if v.Observe == nil {
 		return ctx, func(error) {}
 	}
-	held := &heldCall{}
-	return context.WithValue(ctx, heldCallKey{}, held), func(err error) {
+	held := &firstCall{}
+	return context.WithValue(ctx, firstCallKey{}, held), func(err error) {
 		if held.end != nil {
 			held.end(err)
 		}

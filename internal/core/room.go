@@ -49,16 +49,16 @@ func (c Caller) Room(count func(tokens int) error) *admission.Room {
 	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count).For(sender)
 }
 
-// Hold reserves more memory for an operation.
-func Hold(ctx context.Context, bytes int) error { return admission.Of(ctx).Hold(ctx, bytes) }
+// Reserve reserves more memory for an operation.
+func Reserve(ctx context.Context, bytes int) error { return admission.Of(ctx).Reserve(ctx, bytes) }
 
-// HoldCopies reserves memory for the copies of a token's data while it is written.
-func HoldCopies(ctx context.Context, data jsonx.Value) error {
+// ReserveCopies reserves memory for the copies of a token's data while it is written.
+func ReserveCopies(ctx context.Context, data jsonx.Value) error {
 	size := data.Size()
 	if size < LargeBody {
 		return nil
 	}
-	return cmp.Or(Hold(ctx, CopyTimes*size), Turn(ctx))
+	return cmp.Or(Reserve(ctx, CopyTimes*size), Turn(ctx))
 }
 
 // Turn waits for the tenant's turn at the CPUs.

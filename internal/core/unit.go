@@ -35,8 +35,8 @@ func (c Caller) InTx(tx storage.SQLTx) Caller {
 	return c
 }
 
-// Holding returns the caller with its writes held back.
-func (c Caller) Holding(writes *Pending) Caller {
+// Collecting returns the caller with its writes held back.
+func (c Caller) Collecting(writes *Pending) Caller {
 	c.pending = writes
 	return c
 }

@@ -165,12 +165,12 @@ func (a again) read(file io.ReadSeeker, key string) error {
 			lines.Buffer(nil, maxLine)
 			tenant = l.Tenant
 		case l.Entry != nil:
-			a.note(tenant, l.Entry)
+			a.add(tenant, l.Entry)
 		case tenant == uuid.UUID{}:
 			if l.EntityID == "" || l.TenantID == (uuid.UUID{}) {
 				return errLines
 			}
-			a.note(l.TenantID, &l.entry)
+			a.add(l.TenantID, &l.entry)
 		}
 	}
 	return lines.Err()
@@ -192,9 +192,9 @@ func verify(file io.ReadSeeker, key string) error {
 	return err
 }
 
-// note takes in an entry. If the same was withdrawn several times, the newest
+// add takes in an entry. If the same was withdrawn several times, the newest
 // entry counts.
-func (a again) note(tenant uuid.UUID, e *entry) {
+func (a again) add(tenant uuid.UUID, e *entry) {
 	kind := e.withdraws()
 	if kind == "" {
 		return
@@ -313,7 +313,7 @@ func eraseAgain(ctx context.Context, op *core.Op, erased map[string]time.Time, p
 	if p.DryRun || found == 0 {
 		return found, nil
 	}
-	if err := settle(ctx, w.op, time.Time{}); err != nil {
+	if err := complete(ctx, w.op, time.Time{}); err != nil {
 		return found, err
 	}
 	return found, w.op.RecordErasure(ctx, w.erasure.ID, reason, int64(found))

@@ -3,11 +3,11 @@
 // keys, undelivered results and pending jobs.
 //
 // Tokens are deleted first, in pieces. The change that deletes a piece also
-// inserts a note: a sealed record with the ids of the tokens. [Settle] reads
-// the notes and deletes everything that depends on the tokens. The call that
-// erased the tokens settles, and so does every sweep, so a killed process
+// inserts a reminder: a sealed record with the ids of the tokens. [Complete] reads
+// the reminders and deletes everything that depends on the tokens. The call that
+// erased the tokens does so too, and so does every sweep, so a killed process
 // leaves nothing behind. In a transaction of the application only a sweep
-// settles, after the commit. A note stays for [noteLife], because a run in
+// does, after the commit. A reminder stays for [reminderLife], because a run in
 // progress may still store its result.
 package erase
 
@@ -109,7 +109,7 @@ func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	return &w.erasure, w.countLeft(ctx)
 }
 
-// finish enters the erasure in the log and the vault's tree, and settles. In a
+// finish enters the erasure in the log and the vault's tree, and completes. In a
 // transaction of the application, a sweep does the last two after the commit.
 func (w *work) finish(ctx context.Context, until time.Time) error {
 	if !w.entered { // nothing was found; the log still records the search
@@ -120,7 +120,7 @@ func (w *work) finish(ctx context.Context, until time.Time) error {
 	if w.op.InsideTx() {
 		return nil
 	}
-	if err := settle(ctx, w.op, until); err != nil {
+	if err := complete(ctx, w.op, until); err != nil {
 		return err
 	}
 	return w.op.RecordErasure(ctx, w.erasure.ID, w.erasure.Reason, int64(w.erasure.Count))
@@ -203,11 +203,11 @@ func (w *work) piece(ctx context.Context) (bool, error) {
 	})
 }
 
-// erase deletes rows, with a log entry for each row and a note of their ids.
+// erase deletes rows, with a log entry for each row and a reminder of their ids.
 // If some of the rows have changed since, nothing is deleted.
 func (w *work) erase(ctx context.Context, rows []storage.Token) error {
 	op, ch := w.op, w.change()
-	n := note{}
+	n := reminder{}
 	if op.InsideTx() {
 		n.Erasure = &recorded{w.erasure.ID, w.erasure.Reason, len(rows)}
 	}
@@ -222,7 +222,7 @@ func (w *work) erase(ctx context.Context, rows []storage.Token) error {
 		ch.Logs = append(ch.Logs, entry)
 		n.Tokens = append(n.Tokens, erased{row.ID, uuid.UUID(row.Ord)})
 	}
-	rec := storage.Record{Kind: KindNote, ID: storage.ID(op.NewID()), CreatedAt: op.Now}
+	rec := storage.Record{Kind: KindReminder, ID: storage.ID(op.NewID()), CreatedAt: op.Now}
 	if err := op.SealRecord(&rec, n); err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (
 func (r *request) runPending(ctx context.Context, do Work) (Response, bool, error) {
 	for range core.MaxAttempts {
 		writes := &core.Pending{}
-		a, err := do(ctx, r.Holding(writes))
+		a, err := do(ctx, r.Collecting(writes))
 		if err != nil {
 			return r.failed(ctx, a, err)
 		}
@@ -212,7 +212,7 @@ func (r *request) runLeased(ctx context.Context, do Work) (Response, bool, error
 		return Response{}, false, err
 	}
 	writes := &core.Pending{Leased: true}
-	a, err := do(ctx, r.Holding(writes))
+	a, err := do(ctx, r.Collecting(writes))
 	if err == nil {
 		err = r.finish(ctx, writes, a)
 	}

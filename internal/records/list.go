@@ -59,7 +59,7 @@ func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Pagin
 	}
 	var recs []storage.Record
 	if l.Keep != nil {
-		recs, total, err = k.kept(ctx, op, l, filter, p)
+		recs, total, err = k.filtered(ctx, op, l, filter, p)
 	} else {
 		filter.Offset, filter.Limit, filter.MaxBytes = p.Offset(), p.Size, op.MaxPageBytes()
 		recs, total, err = op.DB().ListRecords(ctx, filter)
@@ -71,8 +71,8 @@ func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Pagin
 	return items, total, err
 }
 
-// kept reads all entities and returns a page of the entities in the list.
-func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter storage.RecordFilter, p form.Paging) (page []storage.Record, total int, err error) {
+// filtered reads all entities and returns a page of the entities in the list.
+func (k *Kind[T]) filtered(ctx context.Context, op *core.Op, l List[T], filter storage.RecordFilter, p form.Paging) (page []storage.Record, total int, err error) {
 	filter.Limit = keepChunk
 	for rec, err := range storage.AllRecords(ctx, op.DB(), filter) {
 		if err != nil {

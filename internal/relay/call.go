@@ -242,7 +242,7 @@ func (a *Answer) json(limit int64, counted *core.RunBytes) (json.RawMessage, err
 	if err := m.Decode(limit); err != nil {
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be read: it %s", err)
 	}
-	if err := counted.Hold(len(m.Body)); err != nil {
+	if err := counted.Add(len(m.Body)); err != nil {
 		return nil, err
 	}
 	defer counted.Release(len(m.Body))

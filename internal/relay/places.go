@@ -293,7 +293,7 @@ func newEcho(ctx context.Context, sent []reveal.Text) (*Echo, error) {
 		}
 	}
 	if memory := filterSize(size); memory > core.LargeBody {
-		if err := cmp.Or(core.Hold(ctx, memory), core.Turn(ctx)); err != nil {
+		if err := cmp.Or(core.Reserve(ctx, memory), core.Turn(ctx)); err != nil {
 			return nil, err
 		}
 	}

@@ -80,7 +80,7 @@ func (h *host) Call(ctx context.Context, op string, args json.RawMessage) (json.
 }
 
 func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	if err := h.lineage.Bytes.Hold(len(args)); err != nil {
+	if err := h.lineage.Bytes.Add(len(args)); err != nil {
 		return nil, err
 	}
 	defer h.lineage.Bytes.Release(len(args))

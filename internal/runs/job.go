@@ -215,7 +215,7 @@ func (j *leased) run(ctx context.Context) error {
 	}
 	writes := &core.Pending{Leased: true}
 	began := time.Now()
-	result, err := j.runAs(core.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), j.At(caller).Holding(writes))
+	result, err := j.runAs(core.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), j.At(caller).Collecting(writes))
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}

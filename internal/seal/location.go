@@ -18,7 +18,9 @@ type Parts [5]string
 
 // TokenLocation binds the body of a token to its row: id, type, containers and
 // expiry.
-func TokenLocation(row *storage.Token, parts *Parts) Location { return tokenLocation(row, "body", parts) }
+func TokenLocation(row *storage.Token, parts *Parts) Location {
+	return tokenLocation(row, "body", parts)
+}
 
 // CVCLocation binds a cvc to its row and to its own expiry.
 func CVCLocation(row *storage.Token, parts *Parts) Location {

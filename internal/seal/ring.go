@@ -219,7 +219,7 @@ func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, 
 var ErrOwnKey = errors.New("seal: the ring needs the tenant's own key")
 
 // Front returns the part of the ring that does not need the tenant's own key. It
-// seals identities and the notes of erasures, and authenticates the log, so that they
+// seals identities and the reminders of erasures, and authenticates the log, so that they
 // work while the key is denied. Without such a part it returns the ring itself.
 func (r *Ring) Front() *Ring {
 	if r.front == nil {

@@ -111,9 +111,9 @@ func (w *worker) writeCursor(ctx context.Context, op *core.Op, f *follower) erro
 	return nil
 }
 
-// hold ensures that this node has the lease for long enough to send a batch. It
+// takeLease ensures that this node has the lease for long enough to send a batch. It
 // reports false if another node has the lease or has moved the cursor.
-func (w *worker) hold(ctx context.Context, op *core.Op, f *follower) (bool, error) {
+func (w *worker) takeLease(ctx context.Context, op *core.Op, f *follower) (bool, error) {
 	now := w.Vault.Now()
 	mine := f.cursor.Owner == uuid.UUID(w.owner)
 	if mine && f.cursor.Until.Sub(now) > sendTimeout {

@@ -52,8 +52,8 @@ func (w *worker) sendNotes(ctx context.Context) error {
 		if err != nil || len(all) == 0 {
 			return err
 		}
-		held, err := w.holdNotes(ctx, all[0].Size)
-		if err != nil || !held {
+		leased, err := w.leaseNotes(ctx, all[0].Size)
+		if err != nil || !leased {
 			return err
 		}
 		if err := w.deliverNotes(ctx, all); err != nil {
@@ -92,9 +92,9 @@ func (w *worker) deliverNotes(ctx context.Context, all []storage.Checkpoint) err
 	return nil
 }
 
-// holdNotes takes the lease for sending notes from a size on. It reports false if
+// leaseNotes takes the lease for sending notes from a size on. It reports false if
 // another node has the lease or has sent the notes.
-func (w *worker) holdNotes(ctx context.Context, size int64) (bool, error) {
+func (w *worker) leaseNotes(ctx context.Context, size int64) (bool, error) {
 	now := w.Vault.Now()
 	rec, begin, err := readSink(ctx, w.Vault.Store, w.sink.Name)
 	if err != nil || rec == nil {

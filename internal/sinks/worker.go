@@ -304,7 +304,7 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 	}
 	f.pause, f.next = 0, time.Time{}
 	f.waiting, f.behind = rows[0].CreatedAt, len(rows)
-	if held, err := w.hold(ctx, op, f); err != nil || !held {
+	if leased, err := w.takeLease(ctx, op, f); err != nil || !leased {
 		return false, err
 	}
 	items, err := w.items(ctx, f, rows)
@@ -321,7 +321,7 @@ func (w *worker) batch(ctx context.Context, op *core.Op, f *follower) (bool, err
 			return false, errors.Join(sent, err)
 		}
 	}
-	d.note(next, rows, items)
+	d.advance(next, rows, items)
 	if err := op.Refresh(ctx); err != nil {
 		return false, errors.Join(sent, err)
 	}
@@ -364,7 +364,7 @@ type delivery struct {
 
 // send sends entries, and splits them in halves if they are refused.
 func (d *delivery) send(ctx context.Context, rows []item) error {
-	if held, err := d.hold(ctx, d.op, d.f); err != nil || !held {
+	if leased, err := d.takeLease(ctx, d.op, d.f); err != nil || !leased {
 		return errors.Join(errLost, err)
 	}
 	err := d.deliver(ctx, uuid.UUID(d.f.tenant), rows)
@@ -418,8 +418,8 @@ func (d *delivery) passOver(ctx context.Context, row *storage.Log) {
 	d.health.Refused++
 }
 
-// note moves the cursor past the entries that are done.
-func (d *delivery) note(place storage.LogPlace, rows []storage.Log, items []item) {
+// advance moves the cursor past the entries that are done.
+func (d *delivery) advance(place storage.LogPlace, rows []storage.Log, items []item) {
 	now := d.Vault.Now()
 	c := &d.f.cursor
 	c.Place, c.Sent, c.SentAt, c.Until = place, c.Sent+int64(d.took), now, now.Add(lease)

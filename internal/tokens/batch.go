@@ -91,7 +91,7 @@ func (b *Batch) refuse(n *Item, err error) error {
 		return err
 	}
 	err = b.Refused(n, err)
-	n.Settled = n.Settled || err == nil
+	n.Done = n.Done || err == nil
 	return err
 }
 
@@ -104,7 +104,7 @@ func (b *Batch) Seal(ctx context.Context) error {
 				return err
 			}
 		}
-		if n.Settled || n.Same != nil {
+		if n.Done || n.Same != nil {
 			continue
 		}
 		if err := b.seal(ctx, n); err != nil {
@@ -146,8 +146,8 @@ func (b *Batch) rename(n *Item) {
 // errRetry means that a conflict was resolved and the write may succeed now.
 var errRetry = errors.New("try again")
 
-// Save creates the tokens of all items that are neither settled nor
-// duplicates. When it returns nil, every item is settled, has an Existing
+// Save creates the tokens of all items that are neither done nor
+// duplicates. When it returns nil, every item is done, has an Existing
 // token, or is the Same as another item.
 func (b *Batch) Save(ctx context.Context) error {
 	for range core.MaxAttempts {
@@ -169,7 +169,7 @@ func (b *Batch) try(ctx context.Context) error {
 	}
 	if err == nil {
 		for _, n := range b.sent {
-			n.Settled = true
+			n.Done = true
 		}
 	}
 	return err
@@ -190,7 +190,7 @@ func (b *Batch) fill(ctx context.Context) error {
 		return err
 	}
 	for _, n := range b.items {
-		if n.Settled || n.Same != nil {
+		if n.Done || n.Same != nil {
 			continue
 		}
 		if err := b.put(ctx, n); err != nil {
@@ -209,7 +209,7 @@ func (b *Batch) fill(ctx context.Context) error {
 func (b *Batch) refuseTaken(ctx context.Context) error {
 	var byID map[string]*Item
 	for _, n := range b.items {
-		if n.Settled || n.Same != nil || n.fixedID == "" || !b.LookFirst && n.Row.Dedup == (storage.Hash{}) {
+		if n.Done || n.Same != nil || n.fixedID == "" || !b.LookFirst && n.Row.Dedup == (storage.Hash{}) {
 			continue
 		}
 		if byID == nil {

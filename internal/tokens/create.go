@@ -39,7 +39,7 @@ func Create(ctx context.Context, op *core.Op, p *Params) (Token, error) {
 	if err := s.Add(&s.item); err != nil {
 		return Token{}, err
 	}
-	if err := core.HoldCopies(ctx, s.item.Data); err != nil {
+	if err := core.ReserveCopies(ctx, s.item.Data); err != nil {
 		return Token{}, err
 	}
 	if err := s.Save(ctx); err != nil {

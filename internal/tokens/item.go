@@ -39,8 +39,8 @@ type Item struct {
 	Same *Item
 	// Existing is the existing token that it duplicates, or that has its id.
 	Existing *storage.Token
-	// Settled means that the token was created, or cannot be created.
-	Settled bool
+	// Done means that the token was created, or cannot be created.
+	Done bool
 
 	row [1]storage.Token
 }

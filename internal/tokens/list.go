@@ -316,7 +316,7 @@ func rowsOf(ctx context.Context, op *core.Op, f storage.TokenFilter) ([]storage.
 	most := op.MaxPageBytes()
 	room.Rest()
 	for f.MaxBytes = min(firstPage, most); ; f.MaxBytes = min(nextPage*f.MaxBytes, most) {
-		if err := core.Hold(ctx, core.CopyTimes*f.MaxBytes); err != nil {
+		if err := core.Reserve(ctx, core.CopyTimes*f.MaxBytes); err != nil {
 			return nil, 0, err
 		}
 		rows, total, err := op.DB().ListTokens(ctx, f)

@@ -129,7 +129,7 @@ func (op *patching) update(ctx context.Context, id string) (Token, error) {
 	}
 	// Sealing can reject the token, so it comes before the search for
 	// duplicates.
-	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
+	if err := cmp.Or(core.ReserveCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
 		return Token{}, err
 	}
 	if !same {

@@ -94,7 +94,7 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 			return v, false, fault.Of(&w.bad)
 		}
 		if len(w.places)%core.TurnEvery == 0 {
-			w.stopped = cmp.Or(core.Hold(ctx, core.TurnEvery*core.PlaceBytes), core.Turn(ctx))
+			w.stopped = cmp.Or(core.Reserve(ctx, core.TurnEvery*core.PlaceBytes), core.Turn(ctx))
 		}
 		return v, false, cmp.Or(w.stopped, w.steps.Err())
 	})

@@ -186,7 +186,7 @@ func Unreadable(err error) bool {
 func (t *Clear) open(ctx context.Context, op *core.Op) error {
 	row := t.Row
 	if tree := Tree(row); tree > 0 {
-		if err := cmp.Or(core.Hold(ctx, tree), core.Turn(ctx)); err != nil {
+		if err := cmp.Or(core.Reserve(ctx, tree), core.Turn(ctx)); err != nil {
 			return err
 		}
 	}

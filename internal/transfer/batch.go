@@ -45,7 +45,7 @@ type batch struct {
 	done chan struct{} // closed when it is written
 }
 
-// row is a row that becomes a token. It has an outcome once it is settled.
+// row is a row that becomes a token. It has an outcome once it is done.
 type row struct {
 	result Result
 	params tokens.Params
@@ -85,7 +85,7 @@ func (b *batch) add(number int, p tokens.Params, rowErr error) error {
 	if size >= core.LargeText {
 		room += core.CopyTimes*size + data.Weight() + weightOfMask(p.Mask)
 	}
-	return core.Hold(b.ctx, room)
+	return core.Reserve(b.ctx, room)
 }
 
 // rowSize returns the number of bytes of text in a row, without its data.
@@ -131,22 +131,22 @@ func weightOfMask(mask any) int {
 	return sizeOfMask(mask)
 }
 
-// settled reports whether the row has an outcome.
-func (r *row) settled() bool { return r.result.Outcome != "" }
+// done reports whether the row has an outcome.
+func (r *row) done() bool { return r.result.Outcome != "" }
 
-func (r *row) settle(outcome, id string) {
+func (r *row) end(outcome, id string) {
 	r.result.Outcome, r.result.ID = outcome, id
-	r.item.Settled = true
+	r.item.Done = true
 }
 
-// fail settles a row with an error.
+// fail ends a row with an error.
 func (r *row) fail(err error) {
 	r.params, r.item = tokens.Params{}, tokens.Item{Index: r.item.Index} // no longer needs memory
-	r.settle(Failed, "")
+	r.end(Failed, "")
 	r.result.Err = err
 }
 
-// refuse settles a row if the error concerns only the row, and returns any
+// refuse ends a row if the error concerns only the row, and returns any
 // other error.
 func (r *row) refuse(err error) error {
 	for _, kind := range []error{fault.ErrInvalid, fault.ErrForbidden, fault.ErrConflict, fault.ErrTooLarge, fault.ErrNotFound} {
@@ -171,7 +171,7 @@ func (b *batch) prepare(op *core.Op) error {
 			}
 		}
 		r := &b.rows[i]
-		if r.settled() {
+		if r.done() {
 			continue
 		}
 		if err := b.prepareRow(r); err != nil {
@@ -194,8 +194,8 @@ func (b *batch) prepareRow(r *row) error {
 	return cmp.Or(b.tokens.Add(&r.item), b.ctx.Err())
 }
 
-// refused settles the row of a token that cannot be created. A row whose id
-// is taken is settled when the batch is written.
+// refused ends the row of a token that cannot be created. A row whose id
+// is taken ends when the batch is written.
 func (b *batch) refused(n *tokens.Item, err error) error {
 	r := &b.rows[n.Index]
 	if errors.Is(err, fault.ErrTokenExists) {
@@ -205,12 +205,12 @@ func (b *batch) refused(n *tokens.Item, err error) error {
 	return r.refuse(err)
 }
 
-// found settles a row with the content of an existing token.
+// found ends a row with the content of an existing token.
 func (b *batch) found(ctx context.Context, n *tokens.Item) error {
 	if _, err := tokens.Open(ctx, b.op, n.Existing); err != nil {
 		return err // the columns by which it was found may be altered
 	}
-	b.rows[n.Index].settle(Skipped, n.Existing.ID)
+	b.rows[n.Index].end(Skipped, n.Existing.ID)
 	b.read(n.Existing) // because the caller learns its id
 	return nil
 }
@@ -223,7 +223,7 @@ func (b *batch) read(t *storage.Token) {
 func (b *batch) recheck(now *core.Op) error {
 	for i := range b.rows {
 		r := &b.rows[i]
-		if r.settled() {
+		if r.done() {
 			continue
 		}
 		if err := r.item.MayCreate(now); err != nil {
@@ -246,12 +246,12 @@ func (b *batch) derivedID(row int) string {
 	return id.String()
 }
 
-// save writes the batch and settles its rows.
+// save writes the batch and ends its rows.
 func (b *batch) save() {
 	defer close(b.done)
 	for _, step := range []func() error{
 		func() error { return b.tokens.Save(b.ctx) },
-		b.settleRest,
+		b.endRest,
 		func() error { return b.op.LogReads(b.ctx, audit.Read, b.reads...) },
 		b.logOutcome,
 	} {
@@ -304,41 +304,41 @@ func (b *batch) refusals() (all []storage.Log) {
 	return all
 }
 
-// settleRest settles the rows in order, because a row may change the token of
+// endRest ends the rows in order, because a row may change the token of
 // an earlier row.
-func (b *batch) settleRest() error {
+func (b *batch) endRest() error {
 	for i := range b.rows {
 		r := &b.rows[i]
 		switch {
-		case r.settled():
+		case r.done():
 		case r.item.Same != nil:
-			b.settleSame(r, &b.rows[r.item.Same.Index])
+			b.endSame(r, &b.rows[r.item.Same.Index])
 		case r.taken:
-			if err := b.settleTaken(r); err != nil {
+			if err := b.endTaken(r); err != nil {
 				if err := r.refuse(err); err != nil {
 					return err
 				}
 			}
 		default:
-			r.settle(Created, r.item.Row.ID)
+			r.end(Created, r.item.Row.ID)
 		}
 	}
 	return nil
 }
 
-// settleSame settles a row that duplicates an earlier row.
-func (b *batch) settleSame(r, first *row) {
+// endSame ends a row that duplicates an earlier row.
+func (b *batch) endSame(r, first *row) {
 	if first.result.Outcome == Failed {
 		r.fail(first.result.Err)
 		return
 	}
-	r.settle(Skipped, first.result.ID)
+	r.end(Skipped, first.result.ID)
 }
 
 var errTaken = &fault.Conflict{Fields: map[string][]string{"id": {"is the id of another token"}}}
 
-// settleTaken settles a row whose id another token has.
-func (b *batch) settleTaken(r *row) error {
+// endTaken ends a row whose id another token has.
+func (b *batch) endTaken(r *row) error {
 	there := r.item.Existing
 	if there == nil { // an earlier row has the id
 		var err error
@@ -350,19 +350,19 @@ func (b *batch) settleTaken(r *row) error {
 	case b.opts.OnDuplicate == Update:
 		return b.updateTaken(r, there)
 	case b.opts.OnDuplicate == Skip:
-		r.settle(Skipped, there.ID)
+		r.end(Skipped, there.ID)
 		return nil
 	case b.opts.Resumed:
-		return b.settleDone(r, there)
+		return b.endDone(r, there)
 	default:
 		return errTaken
 	}
 }
 
-// settleDone settles a row that may already have been imported. If the caller
+// endDone ends a row that may already have been imported. If the caller
 // may read the existing token, the contents are compared, and that is logged.
 // Other callers could use the comparison to guess data.
-func (b *batch) settleDone(r *row, there *storage.Token) error {
+func (b *batch) endDone(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
 		b.read(there)
 		if _, err := tokens.Open(b.ctx, b.op, there); err != nil {
@@ -372,7 +372,7 @@ func (b *batch) settleDone(r *row, there *storage.Token) error {
 			return errTaken
 		}
 	}
-	r.settle(Skipped, there.ID)
+	r.end(Skipped, there.ID)
 	return nil
 }
 
@@ -398,9 +398,9 @@ func (b *batch) updateTaken(r *row, there *storage.Token) error {
 	if err != nil {
 		return err
 	}
-	r.settle(Updated, t.ID)
+	r.end(Updated, t.ID)
 	if t.ID != there.ID {
-		r.settle(Skipped, t.ID) // it would have become a duplicate of that token
+		r.end(Skipped, t.ID) // it would have become a duplicate of that token
 	}
 	return nil
 }

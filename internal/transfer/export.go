@@ -169,7 +169,7 @@ func (e *exporter) rows(ctx context.Context, op *core.Op, walk *find.Walk, last 
 	}
 	room := admission.Of(ctx)
 	room.Rest()
-	if err := core.Hold(ctx, core.CopyTimes*exportBytes); err != nil {
+	if err := core.Reserve(ctx, core.CopyTimes*exportBytes); err != nil {
 		return nil, false, err
 	}
 	rows, more, err = find.Next(walk, func(limit int) ([]storage.Token, error) {

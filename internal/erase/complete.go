@@ -18,22 +18,22 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// KindNote is the kind of the records with the ids of erased tokens.
-const KindNote = "erasure"
+// KindReminder is the kind of the records with the ids of erased tokens.
+const KindReminder = "erasure"
 
-// noteLife is how long a note is kept. It is longer than a run of code can
+// reminderLife is how long a reminder is kept. It is longer than a run of code can
 // take.
-const noteLife = 15 * time.Minute
+const reminderLife = 15 * time.Minute
 
-// rowsAtOnce is the maximum number of rows of one read, and noteBytes their
+// rowsAtOnce is the maximum number of rows of one read, and reminderBytes their
 // maximum size.
 const (
-	rowsAtOnce = 200
-	noteBytes  = 16 << 20
+	rowsAtOnce    = 200
+	reminderBytes = 16 << 20
 )
 
-// note lists erased tokens.
-type note struct {
+// reminder lists erased tokens.
+type reminder struct {
 	Tokens []erased `json:"tokens"`
 	// Erasure is not nil while the vault's tree lacks the erasure, because it
 	// was part of a transaction of the application.
@@ -52,15 +52,15 @@ type erased struct {
 	Ord uuid.UUID `json:"ord"`
 }
 
-// Settle completes the erasures of all tenants. It deletes stored responses,
+// Complete completes the erasures of all tenants. It deletes stored responses,
 // results and jobs that depend on erased tokens.
-func Settle(ctx context.Context, v *core.Vault) error {
+func Complete(ctx context.Context, v *core.Vault) error {
 	seen := map[storage.ID]bool{}
 	var errs []error
-	for rec, err := range storage.AllRecords(ctx, v.Store, notes(storage.ID{})) {
+	for rec, err := range storage.AllRecords(ctx, v.Store, reminders(storage.ID{})) {
 		if err == nil && !seen[rec.Tenant] {
 			seen[rec.Tenant] = true
-			err = settleTenant(ctx, v, rec.Tenant)
+			err = completeTenant(ctx, v, rec.Tenant)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -69,16 +69,16 @@ func Settle(ctx context.Context, v *core.Vault) error {
 	return errors.Join(errs...)
 }
 
-// notes selects the notes of a tenant, or of all tenants.
-func notes(tenant storage.ID) storage.RecordFilter {
-	return storage.RecordFilter{Tenant: tenant, Kind: KindNote, Limit: rowsAtOnce, MaxBytes: noteBytes}
+// reminders selects the reminders of a tenant, or of all tenants.
+func reminders(tenant storage.ID) storage.RecordFilter {
+	return storage.RecordFilter{Tenant: tenant, Kind: KindReminder, Limit: rowsAtOnce, MaxBytes: reminderBytes}
 }
 
-func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
+func completeTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 	op := v.System(tenant)
 	err := op.Refresh(ctx)
 	if errors.Is(err, fault.ErrNotFound) {
-		return nil // the tenant and its notes are being deleted
+		return nil // the tenant and its reminders are being deleted
 	}
 	if core.KeyDenied(err) && v.Own.Status(uuid.UUID(tenant)) != nil {
 		return nil // until the tenant's own key is available again
@@ -86,15 +86,15 @@ func settleTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error {
 	if err != nil {
 		return err
 	}
-	return settle(ctx, op, time.Time{})
+	return complete(ctx, op, time.Time{})
 }
 
-// settling completes the erasures of one tenant.
-type settling struct {
+// completion completes the erasures of one tenant.
+type completion struct {
 	op   *core.Op
 	ids  map[string]bool
 	ords map[uuid.UUID]bool
-	old  []storage.RecordDelete // expired notes
+	old  []storage.RecordDelete // expired reminders
 	// until is when to stop. Zero means never.
 	until time.Time
 }
@@ -102,10 +102,10 @@ type settling struct {
 // errLater means that the time was over. A sweep continues.
 var errLater = errors.New("vault: the rest is left to a sweep")
 
-// settle deletes everything that depends on the erased tokens of the
+// complete deletes everything that depends on the erased tokens of the
 // operation's tenant. If until is not zero, it stops at that time.
-func settle(ctx context.Context, op *core.Op, until time.Time) error {
-	s := &settling{op: op, ids: map[string]bool{}, ords: map[uuid.UUID]bool{}, until: until}
+func complete(ctx context.Context, op *core.Op, until time.Time) error {
+	s := &completion{op: op, ids: map[string]bool{}, ords: map[uuid.UUID]bool{}, until: until}
 	err := s.run(ctx)
 	if errors.Is(err, errLater) {
 		return nil
@@ -113,8 +113,8 @@ func settle(ctx context.Context, op *core.Op, until time.Time) error {
 	return err
 }
 
-func (s *settling) run(ctx context.Context) error {
-	if err := s.readNotes(ctx); err != nil || len(s.ids) == 0 {
+func (s *completion) run(ctx context.Context) error {
+	if err := s.readReminders(ctx); err != nil || len(s.ids) == 0 {
 		return err
 	}
 	if err := s.claims(ctx); err != nil {
@@ -125,21 +125,21 @@ func (s *settling) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.dropNotes(ctx)
+	return s.dropReminders(ctx)
 }
 
 // goOn returns errLater if the time is over. It reloads keys that are too
 // old.
-func (s *settling) goOn(ctx context.Context) error {
+func (s *completion) goOn(ctx context.Context) error {
 	if !s.until.IsZero() && !s.op.Vault.Now().Before(s.until) {
 		return errLater
 	}
 	return s.op.Refresh(ctx)
 }
 
-func (s *settling) readNotes(ctx context.Context) error {
-	for rec, err := range storage.AllRecords(ctx, s.op.Vault.Store, notes(s.op.TenantID())) {
-		var n note
+func (s *completion) readReminders(ctx context.Context) error {
+	for rec, err := range storage.AllRecords(ctx, s.op.Vault.Store, reminders(s.op.TenantID())) {
+		var n reminder
 		if err == nil {
 			err = s.op.OpenRecord(ctx, rec, &n)
 		}
@@ -152,16 +152,16 @@ func (s *settling) readNotes(ctx context.Context) error {
 		if err := s.record(ctx, rec, &n); err != nil {
 			return err
 		}
-		if !rec.CreatedAt.Add(noteLife).After(s.op.Vault.Now()) {
-			s.old = append(s.old, storage.RecordDelete{Kind: KindNote, ID: rec.ID, Rev: rec.Rev})
+		if !rec.CreatedAt.Add(reminderLife).After(s.op.Vault.Now()) {
+			s.old = append(s.old, storage.RecordDelete{Kind: KindReminder, ID: rec.ID, Rev: rec.Rev})
 		}
 	}
 	return nil
 }
 
 // record enters the erasure of a committed transaction in the vault's tree. If
-// several nodes settle at the same time, only one of them enters it.
-func (s *settling) record(ctx context.Context, rec *storage.Record, n *note) error {
+// several nodes complete at the same time, only one of them enters it.
+func (s *completion) record(ctx context.Context, rec *storage.Record, n *reminder) error {
 	e := n.Erasure
 	if e == nil {
 		return nil
@@ -183,9 +183,9 @@ func (s *settling) record(ctx context.Context, rec *storage.Record, n *note) err
 	return s.op.RecordErasure(ctx, e.ID, e.Reason, int64(e.Count))
 }
 
-// dropNotes deletes expired notes. If several nodes settle at the same time,
-// only one of them deletes a note.
-func (s *settling) dropNotes(ctx context.Context) error {
+// dropReminders deletes expired reminders. If several nodes complete at the same time,
+// only one of them deletes a reminder.
+func (s *completion) dropReminders(ctx context.Context) error {
 	for _, one := range s.old {
 		ch := &storage.Change{Tenant: s.op.TenantID(), Now: s.op.Now, DeleteRecords: []storage.RecordDelete{one}}
 		if err := s.op.Vault.Store.Write(ctx, ch); err != nil && !errors.Is(err, storage.ErrStale) {
@@ -197,7 +197,7 @@ func (s *settling) dropNotes(ctx context.Context) error {
 
 // claims empties stored responses. The key of a claim stays taken, because a
 // repeated request must not create the token again.
-func (s *settling) claims(ctx context.Context) error {
+func (s *completion) claims(ctx context.Context) error {
 	filter := storage.SealedFilter{Tenant: s.op.TenantID(), Kind: storage.SealedClaims, Limit: rowsAtOnce}
 	for {
 		if err := s.goOn(ctx); err != nil {
@@ -229,7 +229,7 @@ func (s *settling) claims(ctx context.Context) error {
 
 // withdraw replaces a stored response that depends on an erased token by an
 // empty response, which is never replayed.
-func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
+func (s *completion) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
 	location := seal.ClaimLocation(row.Key)
 	plain, err := s.op.Open(ctx, &location, row.KeyVersion, row.Body)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *settling) withdraw(ctx context.Context, row *storage.Sealed) (bool, err
 	return true, err
 }
 
-func (s *settling) used(uses []core.TokenUse) bool {
+func (s *completion) used(uses []core.TokenUse) bool {
 	for i := range uses {
 		if s.ords[uses[i].Ord] {
 			return true
@@ -262,12 +262,12 @@ func (s *settling) used(uses []core.TokenUse) bool {
 
 // names reports whether a string in a JSON document is the id of an erased
 // token.
-func (s *settling) names(text []byte) bool {
+func (s *completion) names(text []byte) bool {
 	var doc any
 	return json.Unmarshal(text, &doc) == nil && s.has(doc)
 }
 
-func (s *settling) has(doc any) bool {
+func (s *completion) has(doc any) bool {
 	switch x := doc.(type) {
 	case string:
 		return s.ids[x]
@@ -289,7 +289,7 @@ func (s *settling) has(doc any) bool {
 
 // jobs deletes jobs that will use an erased token, or whose result depends on
 // one. A node that is running such a job loses it.
-func (s *settling) jobs(ctx context.Context, dead bool) error {
+func (s *completion) jobs(ctx context.Context, dead bool) error {
 	filter := storage.JobFilter{Tenant: s.op.TenantID(), Dead: dead, Limit: rowsAtOnce}
 	for {
 		if err := s.goOn(ctx); err != nil {
@@ -310,7 +310,7 @@ func (s *settling) jobs(ctx context.Context, dead bool) error {
 
 // job deletes a job if it depends on an erased token. If another node has
 // just taken the job, it is read again.
-func (s *settling) job(ctx context.Context, row *storage.Job) error {
+func (s *completion) job(ctx context.Context, row *storage.Job) error {
 	for range core.MaxAttempts {
 		job, err := runs.OpenJob(ctx, s.op, row)
 		if err != nil {
@@ -338,7 +338,7 @@ func (s *settling) job(ctx context.Context, row *storage.Job) error {
 
 // expressed reports whether arguments have an expression with an erased
 // token.
-func (s *settling) expressed(args json.RawMessage) bool {
+func (s *completion) expressed(args json.RawMessage) bool {
 	if args == nil {
 		return false
 	}
