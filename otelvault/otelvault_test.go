@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/otelvault"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -65,13 +66,8 @@ func newWorld(t *testing.T) *world {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WatchPools(store); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	must.Do(t, w.WatchPools(store))
 	w.Vault = vaulttest.OpenStorage(t, store, &vault.Config{
 		Observer: w.Telemetry, Runtime: runtime{}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
@@ -89,19 +85,13 @@ func newWorld(t *testing.T) *world {
 // do sends a request that belongs to a trace.
 func (w *world) do(t *testing.T, method, path, key, body string, header ...string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, w.api.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, w.api.URL+path, strings.NewReader(body)))(t)
 	req.Header.Set("SVC-API-KEY", key)
 	req.Header.Set("traceparent", traceparent)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := w.api.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(w.api.Client().Do(req))(t)
 	defer res.Body.Close()
 	if text, _ := io.ReadAll(res.Body); res.StatusCode > 299 {
 		t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, text)
@@ -163,9 +153,7 @@ func TestRequest(t *testing.T) {
 func (w *world) metrics(t *testing.T) map[string]int {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := w.reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.reader.Collect(context.WithoutCancel(t.Context()), &all))
 	points := map[string]int{}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -201,14 +189,9 @@ func TestEgress(t *testing.T) {
 func TestJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
 	w.do(t, "POST", "/reactors/"+r.ID.String()+"/react", w.PrivateKey, `{"callback_url":"`+w.dest.URL+`"}`)
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	for _, name := range []string{"vault.job run", "vault.job deliver", "vault.egress POST"} {
 		if s := w.span(t, name); s.SpanContext.TraceID().String() != traceID || attributes(s)["vault.trace_id"] != traceID {
 			t.Errorf("%s is in trace %s: %v", name, s.SpanContext.TraceID(), s.Attributes)
@@ -224,9 +207,7 @@ func TestJob(t *testing.T) {
 func TestSweepKeysAndPools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := w.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Sweep(t.Context()))(t)
 	for _, name := range []string{"vault.sweep sweep", "vault.key encrypt", "vault.key decrypt"} {
 		w.span(t, name)
 	}
@@ -256,10 +237,7 @@ func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, er
 // remote returns a client over HTTP whose requests fail.
 func remote(t *testing.T, o vault.Observer) *vaultclient.Client {
 	t.Helper()
-	c, err := vaultclient.New("https://vault.example", "key", &vaultclient.Options{Transport: failing{}, Observer: o, Retry: vaultclient.Retry{Attempts: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(vaultclient.New("https://vault.example", "key", &vaultclient.Options{Transport: failing{}, Observer: o, Retry: vaultclient.Retry{Attempts: 1}}))(t)
 	return c
 }
 
@@ -268,9 +246,7 @@ func remote(t *testing.T, o vault.Observer) *vaultclient.Client {
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	if s := w.span(t, "vault.CreateToken"); attributes(s)["vault.tenant_id"] != w.Acme.ID.String() || attributes(s)["vault.operation"] != "CreateToken" {
 		t.Errorf("%v", s.Attributes)
 	}
@@ -295,13 +271,8 @@ func TestOperations(t *testing.T) {
 func TestRemoteTrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c, err := vaultclient.New(w.api.URL, w.PrivateKey, &vaultclient.Options{Observer: w.Telemetry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Tokenize(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(vaultclient.New(w.api.URL, w.PrivateKey, &vaultclient.Options{Observer: w.Telemetry}))(t)
+	must.Get(c.Tokenize(t.Context(), "x"))(t)
 	var spans []tracetest.SpanStub // in the order in which they ended
 	for _, s := range w.spans.GetSpans() {
 		if s.Name == "vault.Tokenize" || s.Name == "POST /tokenize" {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -39,15 +40,9 @@ func TestLogSinksSpeakOTLP(t *testing.T) {
 		Sinks:    []vault.Sink{{Name: "collector", Sender: sent, Format: vault.FormatOTLP, FromStart: true}},
 	})
 	c := v.Private.AsUser("jane@example.com").From("192.0.2.1")
-	if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "é \"x\""}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.SendLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "é \"x\""}))(t)
+	must.Get(v.Checkpoint(t.Context()))(t)
+	must.Do(t, v.SendLogs(t.Context()))
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
 	entries, notes := 0, 0

@@ -29,6 +29,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // The drivers of Google Cloud and Azure take no endpoint from a URL or from the
@@ -69,19 +70,13 @@ func (f *fakeGoogle) Decrypt(_ context.Context, r *kmspb.DecryptRequest) (*kmspb
 // googleMux serves the fake, and returns openers for it.
 func googleMux(t *testing.T, f *fakeGoogle) *secrets.URLMux {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer()
 	kmspb.RegisterKeyManagementServiceServer(server, f)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	client, err := cloudkms.NewKeyManagementClient(t.Context(), option.WithEndpoint(listener.Addr().String()),
-		option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(cloudkms.NewKeyManagementClient(t.Context(), option.WithEndpoint(listener.Addr().String()),
+		option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	mux := new(secrets.URLMux)
 	mux.RegisterKeeper(gcpkms.Scheme, &gcpkms.URLOpener{Client: client})
@@ -196,14 +191,8 @@ func TestAzure(t *testing.T) {
 // sealedBy opens a key, and seals with it.
 func sealedBy(t *testing.T, mux *secrets.URLMux, uri string) (key vault.AEAD, sealed []byte) {
 	t.Helper()
-	key, err := open(t.Context(), mux, uri)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err = seal.Encrypt(t.Context(), key, []byte("ring"), []byte("place"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key = must.Get(open(t.Context(), mux, uri))(t)
+	sealed = must.Get(seal.Encrypt(t.Context(), key, []byte("ring"), []byte("place")))(t)
 	return key, sealed
 }
 

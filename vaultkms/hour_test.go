@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -34,10 +35,7 @@ func (r rows) add(t *testing.T, master seal.AEAD, ring *seal.Ring, tenant uuid.U
 			t.Fatal(err)
 		}
 	}
-	wrapped, err := keyring.Wrap(t.Context(), master, ring, storage.ID(tenant))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wrapped := must.Get(keyring.Wrap(t.Context(), master, ring, storage.ID(tenant)))(t)
 	rec := storage.Record{Kind: keyring.KindTenant, ID: storage.ID(tenant), KeyVersion: ring.Version()}
 	place := seal.RecordPlace(&rec)
 	place.Tenant = tenant
@@ -66,10 +64,7 @@ func callsOfAnHour(t *testing.T, tenants, keys int) {
 	var service counted
 	open := func(context.Context, string) (seal.AEAD, error) { return newEnvelope(&service), nil }
 	store, first := rows{}, newEnvelope(&service)
-	ring, err := seal.NewRing(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(seal.NewRing(time.Now()))(t)
 	store.add(t, first, ring, uuid.UUID{}, nil)
 	for i := range tenants {
 		var own *seal.OwnKey

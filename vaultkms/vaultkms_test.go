@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // helper is the first argument of this test binary as the program of a key. The
@@ -107,28 +108,18 @@ func TestProgram(t *testing.T) {
 			var log lines
 			file := filepath.Join(t.TempDir(), "mode")
 			set := func(mode string) {
-				if err := os.WriteFile(file, []byte(mode), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(mode), 0o600))
 			}
 			set("ok")
 			ctx := WithLogger(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
-			key, err := Open(ctx, "exec:"+os.Args[0]+" "+helper+" "+file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sealed, err := seal.Encrypt(ctx, key, []byte("ring"), []byte("place"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := ask(t, key, sealed); err != nil {
-				t.Fatal(err)
-			}
+			key := must.Get(Open(ctx, "exec:"+os.Args[0]+" "+helper+" "+file))(t)
+			sealed := must.Get(seal.Encrypt(ctx, key, []byte("ring"), []byte("place")))(t)
+			must.Do(t, ask(t, key, sealed))
 			set(mode)
 			if err := ask(t, key, sealed); err == nil || errors.Is(err, vault.ErrKeyDenied) != denied {
 				t.Errorf("got %v, denied: %v", err, denied)
 			}
-			_, err = seal.Decrypt(ctx, key, sealed, []byte("place"))
+			_, err := seal.Decrypt(ctx, key, sealed, []byte("place"))
 			if dropped := err != nil; dropped != denied {
 				t.Errorf("the data key was dropped: %v (%v), want %v", dropped, err, denied)
 			}
@@ -166,10 +157,7 @@ func TestOneDataKeyForAllRings(t *testing.T) {
 	first := newEnvelope(&service)
 	var rings [][]byte
 	for i := range 10_000 {
-		ring, err := first.Encrypt([]byte("ring"), fmt.Append(nil, i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ring := must.Get(first.Encrypt([]byte("ring"), fmt.Append(nil, i)))(t)
 		rings = append(rings, ring)
 	}
 	other := newEnvelope(&service)
@@ -178,9 +166,7 @@ func TestOneDataKeyForAllRings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := other.Encrypt([]byte("new ring"), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Encrypt([]byte("new ring"), nil))(t)
 	if service.calls.Load() != 2 {
 		t.Errorf("%d calls, want one for each node", service.calls.Load())
 	}
@@ -273,14 +259,8 @@ func TestServices(t *testing.T) {
 		},
 	} {
 		cloud.fail(0, "")
-		key, err := Open(t.Context(), uri)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sealed, err := key.Encrypt([]byte("ring"), []byte("place"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(Open(t.Context(), uri))(t)
+		sealed := must.Get(key.Encrypt([]byte("ring"), []byte("place")))(t)
 		for _, a := range answers {
 			cloud.fail(0, "")
 			if err := ask(t, key, sealed); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -77,10 +78,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	address := pgtest.URL(t)
-	store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6}))(t)
 	p := pool(t, address)
 	db := stdlib.OpenDBFromPool(p)
 	t.Cleanup(func() { _ = db.Close() })
@@ -108,15 +106,9 @@ func (n nestedTx) Rollback(ctx context.Context) error {
 
 func pool(tb testing.TB, address string) *pgxpool.Pool {
 	tb.Helper()
-	config, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	config := must.Get(pgxpool.ParseConfig(address))(tb)
 	config.MaxConns = 8
-	p, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	p := must.Get(pgxpool.NewWithConfig(context.Background(), config))(tb)
 	tb.Cleanup(p.Close)
 	return p
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaultpgx"
@@ -28,10 +29,7 @@ func card(id string) vault.TokenParams {
 
 func (s *shop) begin(t *testing.T) pgx.Tx {
 	t.Helper()
-	tx, err := s.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(s.pool.Begin(t.Context()))(t)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 	return tx
 }
@@ -64,12 +62,8 @@ func TestEndedTransaction(t *testing.T) {
 	for name, end := range map[string]func(pgx.Tx, context.Context) error{"commit": pgx.Tx.Commit, "rollback": pgx.Tx.Rollback} {
 		tx := s.begin(t)
 		c := s.Owner.InTx(vaultpgx.Tx(tx))
-		if _, err := c.ListTokens(t.Context(), vault.ListTokensParams{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := end(tx, t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
+		must.Do(t, end(tx, t.Context()))
 		_, read := c.GetToken(t.Context(), "card")
 		_, write := c.CreateToken(t.Context(), card("card"))
 		_, anew := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("card"))
@@ -98,16 +92,10 @@ func TestSameTransaction(t *testing.T) {
 	if vaultpgx.Tx(tx) != vaultpgx.Tx(tx) {
 		t.Error("one transaction became two")
 	}
-	app, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateApplication(t.Context(), vault.ApplicationParams{
+	app := must.Get(s.Owner.InTx(vaultpgx.Tx(tx)).CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := s.Owner.InTx(vaultpgx.Tx(tx)).As(t.Context(), app.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	c := must.Get(s.Owner.InTx(vaultpgx.Tx(tx)).As(t.Context(), app.ID))(t)
 	if _, err := c.CreateToken(t.Context(), card("card")); err != nil {
 		t.Error(err)
 	}
@@ -121,30 +109,20 @@ func TestNestedTransactions(t *testing.T) {
 	outer := s.begin(t)
 	s.create(t, outer, "outer")
 	for _, id := range []string{"released", "undone"} {
-		inner, err := outer.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := must.Get(outer.Begin(t.Context()))(t)
 		s.create(t, inner, id)
 		end := inner.Commit
 		if id == "undone" {
 			end = inner.Rollback
 		}
-		if err := end(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, end(t.Context()))
 		if _, err := s.Owner.InTx(vaultpgx.Tx(inner)).CreateToken(t.Context(), card("late")); !errors.Is(err, sql.ErrTxDone) {
 			t.Errorf("%s: after the end of the nested transaction: got %v, want ErrTxDone", id, err)
 		}
 	}
-	open, err := outer.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := must.Get(outer.Begin(t.Context()))(t)
 	s.create(t, outer, "between")
-	if err := outer.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, outer.Commit(t.Context()))
 	if _, err := s.Owner.InTx(vaultpgx.Tx(open)).CreateToken(t.Context(), card("late")); !errors.Is(err, sql.ErrTxDone) {
 		t.Errorf("after the end of the outer transaction: got %v, want ErrTxDone", err)
 	}
@@ -176,19 +154,14 @@ func TestFailedTransaction(t *testing.T) {
 func TestUnusableTransaction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	tx, err := s.pool.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(s.pool.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly}))(t)
 	if _, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("card")); !errors.Is(err, storage.ErrReadOnly) {
 		t.Errorf("got %v, want ErrReadOnly", err)
 	}
 	_ = tx.Rollback(t.Context())
 	lost := s.begin(t)
 	s.create(t, lost, "card")
-	if _, err := s.pool.Exec(t.Context(), `SELECT pg_terminate_backend($1, 10000)`, lost.Conn().PgConn().PID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.pool.Exec(t.Context(), `SELECT pg_terminate_backend($1, 10000)`, lost.Conn().PgConn().PID()))(t)
 	if _, err := s.Owner.InTx(vaultpgx.Tx(lost)).CreateToken(t.Context(), card("next")); err == nil {
 		t.Error("a token was created on a lost connection")
 	}
@@ -202,22 +175,15 @@ func TestUnusableTransaction(t *testing.T) {
 func TestTransactionHasToBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	if _, err := s.Owner.CreateToken(t.Context(), card("card")); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := s.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Owner.CreateToken(t.Context(), card("card")))(t)
+	tx := must.Get(s.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	c := s.Owner.InTx(vaultpgx.Tx(tx))
 	if _, err := c.GetToken(t.Context(), "card"); err != nil { // takes the snapshot
 		t.Fatal(err)
 	}
-	if _, err := s.Owner.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"b"}}`)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"c"}}`))
+	must.Get(s.Owner.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"b"}}`)))(t)
+	_, err := c.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"c"}}`))
 	var server *pgconn.PgError
 	if !errors.As(err, &server) || server.Code != "40001" {
 		t.Errorf("got %v, want SQLSTATE 40001", err)
@@ -230,19 +196,14 @@ func TestRowsLeftOpen(t *testing.T) {
 	s := newShop(t)
 	tx := s.begin(t)
 	s.create(t, tx, "first")
-	rows, err := tx.Query(t.Context(), `SELECT generate_series(1, 3)`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("second"))
+	rows := must.Get(tx.Query(t.Context(), `SELECT generate_series(1, 3)`))(t)
+	_, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("second"))
 	if want := "close the rows of its last query first"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error with %q", err, want)
 	}
 	rows.Close()
 	s.create(t, tx, "third")
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit(t.Context()))
 	s.wantTokens(t, "third", "first")
 }
 
@@ -261,9 +222,7 @@ func TestContextEndsDuringAnOperation(t *testing.T) {
 		done <- err
 	}()
 	for blocked := 0; blocked == 0; {
-		if err := s.DB.QueryRowContext(t.Context(), `SELECT cardinality(pg_blocking_pids($1))`, pid).Scan(&blocked); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.DB.QueryRowContext(t.Context(), `SELECT cardinality(pg_blocking_pids($1))`, pid).Scan(&blocked))
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -275,9 +234,7 @@ func TestContextEndsDuringAnOperation(t *testing.T) {
 	if err := vaultpgx.Tx(second).Commit(); err == nil {
 		t.Error("the transaction could be committed")
 	}
-	if err := first.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Commit(t.Context()))
 	s.wantTokens(t, "wanted")
 }
 
@@ -291,10 +248,7 @@ func TestQueryModes(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
 			conn := connect(t, s, mode)
-			tx, err := conn.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(conn.Begin(t.Context()))(t)
 			s.create(t, tx, "one")
 			s.create(t, tx, "two")
 			c := s.Owner.InTx(vaultpgx.Tx(tx))
@@ -304,9 +258,7 @@ func TestQueryModes(t *testing.T) {
 			if err := c.DeleteToken(t.Context(), "two"); err != nil {
 				t.Error(err)
 			}
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tx.Commit(t.Context()))
 			s.wantTokens(t, "one")
 		})
 	}
@@ -317,10 +269,7 @@ func connect(t *testing.T, s *shop, mode pgx.QueryExecMode) *pgx.Conn {
 	t.Helper()
 	config := s.pool.Config().ConnConfig
 	config.DefaultQueryExecMode = mode
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(pgx.ConnectConfig(t.Context(), config))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -333,15 +282,9 @@ func TestColumns(t *testing.T) {
 		'x'::text, 12.50::numeric, '{"a":1}'::jsonb::text, ARRAY[1,2]::text, 'infinity'::text,
 		'2026-01-02'::date, '2026-01-02 03:04:05.6'::timestamp, '2026-01-02 03:04:05.6Z'::timestamptz, 'a-b'::name WHERE $1::text = 'arg'`
 	tx := s.begin(t)
-	rows, err := vaultpgx.Tx(tx).QueryContext(t.Context(), query, "arg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(vaultpgx.Tx(tx).QueryContext(t.Context(), query, "arg"))(t)
 	got := scan(t, rows)
-	want, err := s.DB.QueryContext(t.Context(), query, "arg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(s.DB.QueryContext(t.Context(), query, "arg"))(t)
 	if diff := cmp.Diff(scan(t, want), got, cmp.Comparer(time.Time.Equal)); diff != "" {
 		t.Errorf("(-database/sql +vaultpgx):\n%s", diff)
 	}
@@ -358,9 +301,7 @@ func scan(t *testing.T, rows *sql.Rows) []string {
 	for i := range values {
 		values[i] = new(any)
 	}
-	if err := rows.Scan(values...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Scan(values...))
 	out := make([]string, len(values))
 	for i, v := range values {
 		value := *v.(*any)
@@ -377,11 +318,8 @@ func TestQueryErrors(t *testing.T) {
 	t.Parallel()
 	p := pool(t, pgtest.URL(t))
 	for _, query := range []string{"SELECT no_such_column", "SELECT 1/(g-1) FROM generate_series(1, 2) g"} {
-		tx, err := p.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = vaultpgx.Tx(tx).QueryContext(t.Context(), query) //nolint:rowserrcheck,sqlclosecheck // it fails
+		tx := must.Get(p.Begin(t.Context()))(t)
+		_, err := vaultpgx.Tx(tx).QueryContext(t.Context(), query) //nolint:rowserrcheck,sqlclosecheck // it fails
 		var server *pgconn.PgError
 		if !errors.As(err, &server) {
 			t.Errorf("%s: got %v, want an error of the server", query, err)

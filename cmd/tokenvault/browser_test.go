@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -94,23 +95,11 @@ func newAttack(t *testing.T) *attack {
 // tenants creates the tenants.
 func (a *attack) tenants() {
 	a.t.Helper()
-	mallory, err := a.v.CreateTenant(a.t.Context(), "Mallory")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	mallory := must.Get(a.v.CreateTenant(a.t.Context(), "Mallory"))(a.t)
 	open := false
-	proxy, err := a.v.Tenant(mallory.ID).CreateProxy(a.t.Context(), vault.ProxyParams{Name: "p", DestinationURL: a.site.URL, RequireAuth: &open})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	acme, err := a.v.CreateTenant(a.t.Context(), "Acme")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.app, err = a.v.Tenant(acme.ID).CreateApplication(a.t.Context(), vault.ApplicationParams{Name: "Victim", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	proxy := must.Get(a.v.Tenant(mallory.ID).CreateProxy(a.t.Context(), vault.ProxyParams{Name: "p", DestinationURL: a.site.URL, RequireAuth: &open}))(a.t)
+	acme := must.Get(a.v.CreateTenant(a.t.Context(), "Acme"))(a.t)
+	a.app = must.Get(a.v.Tenant(acme.ID).CreateApplication(a.t.Context(), vault.ApplicationParams{Name: "Victim", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(a.t)
 	a.key, a.victim = proxy.Key, "tenants/"+acme.ID.String()+"/applications/"+a.app.ID.String()
 }
 
@@ -151,10 +140,7 @@ func (a *attack) signedIn() (tab *browser.Tab, api, console string) {
 	a.t.Helper()
 	s := startServer(a.t, command(a.t, a.folder, append(a.env, "TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_DRAIN_DELAY=0s"), "serve",
 		"--console", "127.0.0.1:0", "--console-link-file", "link", "--allow-private-egress", "--demo=false"))
-	link, err := os.ReadFile(filepath.Join(a.folder, "link"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	link := must.Get(os.ReadFile(filepath.Join(a.folder, "link")))(a.t)
 	tab = browser.Open(a.t, browser.Screen{Width: 1280, Height: 900})
 	tab.Provoked = true
 	tab.Navigate(strings.TrimSpace(string(link)))
@@ -186,10 +172,7 @@ func TestRelayedPageRunsNoScript(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	tab, api, console := a.signedIn()
-	target, err := url.Parse(api)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(api))(t)
 	old := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		for name := range r.Out.Header {

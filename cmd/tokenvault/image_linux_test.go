@@ -10,6 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestProgramNeedsNoCLibraries looks for packages with C code. The standard
@@ -51,10 +53,7 @@ func TestImageHasOnlyTheProgram(t *testing.T) {
 // instructions returns the lines of a file without empty lines and comments.
 func instructions(t *testing.T, file string) []string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
 		return line == "" || strings.HasPrefix(line, "#")
 	})
@@ -66,13 +65,10 @@ var variableForm = regexp.MustCompile(`\bTOKENVAULT_[A-Z_]+`)
 // has every variable in the files that deploy a vault.
 func TestDeploymentVariablesExist(t *testing.T) {
 	t.Parallel()
-	manual := must(t, t.TempDir(), nil, "help", "serve")
+	manual := succeed(t, t.TempDir(), nil, "help", "serve")
 	known := append(variableForm.FindAllString(manual, -1), "TOKENVAULT_MASTER_KEY")
 	for _, file := range []string{"../../Dockerfile", "../../compose.yaml", "../../examples/deploy/tokenvault.service", "../../examples/deploy/kubernetes.yaml"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		names := variableForm.FindAllString(string(text), -1)
 		if len(names) == 0 {
 			t.Errorf("%s has no variables", file)
@@ -83,19 +79,14 @@ func TestDeploymentVariablesExist(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("../../compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../compose.yaml"))(t)
 	var compose struct {
 		Services map[string]struct {
 			Image, Build string
 			Environment  map[string]string
 		}
 	}
-	if err := yaml.Unmarshal(text, &compose); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &compose))
 	if compose.Services["tokenvault"].Build != "." || !strings.HasPrefix(compose.Services["db"].Image, "postgres:") {
 		t.Errorf("%+v", compose)
 	}

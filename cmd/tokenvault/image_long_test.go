@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // built builds the program for the image once, next to the program under
@@ -29,10 +31,7 @@ var built = sync.OnceValues(func() (string, error) {
 // forImage returns the path of the program for the image.
 func forImage(t *testing.T) string {
 	t.Helper()
-	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(built())(t)
 	return path
 }
 
@@ -40,10 +39,7 @@ func forImage(t *testing.T) string {
 // library, because an image from scratch has neither.
 func TestProgramIsStatic(t *testing.T) {
 	t.Parallel()
-	f, err := elf.Open(forImage(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(elf.Open(forImage(t)))(t)
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
@@ -63,16 +59,9 @@ func TestProgramRunsInAnEmptyImage(t *testing.T) {
 		t.Skip("only root may change the root")
 	}
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "data"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(forImage(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "tokenvault"), program, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(root, "data"), 0o700))
+	program := must.Get(os.ReadFile(forImage(t)))(t)
+	must.Do(t, os.WriteFile(filepath.Join(root, "tokenvault"), program, 0o700))
 	inside := func(cmd *exec.Cmd) *exec.Cmd {
 		cmd.Path, cmd.Dir, cmd.SysProcAttr = "/tokenvault", "/data", &syscall.SysProcAttr{Chroot: root}
 		return cmd
@@ -81,10 +70,7 @@ func TestProgramRunsInAnEmptyImage(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s := startServer(t, inside(command(t, root, []string{"TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_CREATE_KEY=true"}, "serve")))
-	res, err := http.Get(s.url + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get(s.url + "/readyz"))(t)
 	defer res.Body.Close()
 	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
 		t.Errorf("%s\n%s", res.Status, text)
@@ -103,17 +89,12 @@ func TestImageBuilds(t *testing.T) {
 		t.Skip("buildah is not installed")
 	}
 	folder := t.TempDir()
-	program, err := os.ReadFile(forImage(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.ReadFile(forImage(t)))(t)
 	lines := instructions(t, "../../Dockerfile")
 	lines = lines[slices.Index(lines, "FROM scratch"):]
 	stage := strings.Replace(strings.Join(lines, "\n"), "COPY --from=build /tokenvault", "COPY tokenvault", 1)
 	for name, content := range map[string][]byte{"Dockerfile": []byte(stage), "tokenvault": program} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), content, 0o755))
 	}
 	isolated := []string{"--root", filepath.Join(folder, "images"), "--runroot", filepath.Join(folder, "run"), "--storage-driver", "vfs"}
 	build := append(isolated, "build", "--isolation", "chroot", "--tag", "tokenvault-under-test", folder)

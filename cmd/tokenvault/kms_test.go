@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	toolserve "github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaultkms"
@@ -67,9 +68,7 @@ func newHolder(t *testing.T) *holder {
 func (h *holder) set(t *testing.T, mode string) {
 	t.Helper()
 	next := h.file + ".next" // the program reads the old mode or the new one
-	if err := errors.Join(os.WriteFile(next, []byte(mode), 0o600), os.Rename(next, h.file)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(next, []byte(mode), 0o600), os.Rename(next, h.file)))
 }
 
 func (h *holder) uri() string { return "exec:" + os.Args[0] + " " + keyProgram + " " + h.file }
@@ -80,8 +79,8 @@ func kmsDatabase(t *testing.T, key string) []string {
 	t.Helper()
 	env := []string{"TOKENVAULT_DB=" + pgtest.URL(t), "TOKENVAULT_SCHEMA=" + pgtest.Schema(t), "TOKENVAULT_TENANT=Acme"}
 	withKey := append(env[:len(env):len(env)], "TOKENVAULT_MASTER_KEY="+key)
-	must(t, t.TempDir(), withKey, "migrate", "up")
-	must(t, t.TempDir(), withKey, "tenant", "create", "Acme")
+	succeed(t, t.TempDir(), withKey, "migrate", "up")
+	succeed(t, t.TempDir(), withKey, "tenant", "create", "Acme")
 	return env
 }
 
@@ -226,7 +225,7 @@ func apiKey(t *testing.T, env []string) string {
 	var app struct {
 		Key string `json:"key"`
 	}
-	text := must(t, t.TempDir(), env, "app", "create", "--name", "load", "--type", "private", "--permission", "token:create", "--json")
+	text := succeed(t, t.TempDir(), env, "app", "create", "--name", "load", "--type", "private", "--permission", "token:create", "--json")
 	if err := json.Unmarshal([]byte(text), &app); err != nil || app.Key == "" {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -244,7 +243,7 @@ func TestRewrapOnline(t *testing.T) {
 	var l *load
 	for _, keys := range [][]string{{file, h.uri()}, {h.uri(), file}, nil, {file, h.uri()}, nil, {file}} {
 		if keys == nil { // the servers have both keys, the new one first
-			out := must(t, t.TempDir(), before[0].keys(env), "key", "rewrap", "--yes")
+			out := succeed(t, t.TempDir(), before[0].keys(env), "key", "rewrap", "--yes")
 			if !strings.Contains(out, "wrapped with the new master key") {
 				t.Errorf("rewrap: %s", out)
 			}
@@ -294,10 +293,7 @@ func TestKilledRewrap(t *testing.T) {
 	h, old := newHolder(t), vault.NewKey()
 	env := kmsDatabase(t, old.Text())
 	open := func(key vault.AEAD) (*vault.Vault, error) {
-		store, err := postgres.OpenOptions(t.Context(), strings.TrimPrefix(env[0], "TOKENVAULT_DB="), &postgres.Options{Schema: strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA="), MaxConns: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(postgres.OpenOptions(t.Context(), strings.TrimPrefix(env[0], "TOKENVAULT_DB="), &postgres.Options{Schema: strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA="), MaxConns: 2}))(t)
 		return vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
 	}
 	// counts returns how many tenants a key opens, and how many it does not.
@@ -307,35 +303,22 @@ func TestKilledRewrap(t *testing.T) {
 			return 0, 0
 		}
 		defer v.Close()
-		all, err := toolserve.AllTenants(t.Context(), v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(toolserve.AllTenants(t.Context(), v))(t)
 		opened = len(toolserve.Readable(all))
 		return opened, len(all) - opened
 	}
-	v, err := open(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(open(old))(t)
 	const tenants = 300
 	for range tenants - 1 {
-		if _, err := v.CreateTenant(t.Context(), "Tenant"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.CreateTenant(t.Context(), "Tenant"))(t)
 	}
 	v.Close()
-	held, err := vaultkms.Open(t.Context(), h.uri())
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(vaultkms.Open(t.Context(), h.uri()))(t)
 	env = append(env, "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_OTHER_MASTER_KEY="+old.Text())
 	left := tenants
 	for killed := range 2 {
 		cmd := command(t, t.TempDir(), env, "key", "rewrap", "--yes")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		for before := left; left == before; { // it stands still while it is looked at
 			<-time.After(20 * time.Millisecond)
 			_ = cmd.Process.Signal(syscall.SIGSTOP)
@@ -353,7 +336,7 @@ func TestKilledRewrap(t *testing.T) {
 			t.Errorf("both keys open %d tenants, and %d stay closed", opened, closed)
 		}
 	}
-	must(t, t.TempDir(), env, "key", "rewrap", "--yes")
+	succeed(t, t.TempDir(), env, "key", "rewrap", "--yes")
 	if opened, closed := counts(held); opened != tenants || closed != 0 {
 		t.Errorf("the new key opens %d tenants, and %d stay closed", opened, closed)
 	}
@@ -375,14 +358,9 @@ func TestStartWithoutItsKey(t *testing.T) {
 	}
 	h.set(t, "ended")
 	cmd := command(t, t.TempDir(), env, "serve")
-	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(cmd.StderrPipe())(t)
 	cmd.Stdout = cmd.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	warnings, started := 0, false
 	for lines := bufio.NewScanner(log); !started && lines.Scan(); {
@@ -420,16 +398,14 @@ func TestKeyURIsHideSecrets(t *testing.T) {
 		URI    string `json:"uri"`
 		TookMS *int   `json:"took_ms"`
 	}
-	out := must(t, t.TempDir(), env, "key", "check", "--json", "--master-key", h.uri())
+	out := succeed(t, t.TempDir(), env, "key", "check", "--json", "--master-key", h.uri())
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.URI != h.uri() || report.TookMS == nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	name := filepath.Join(t.TempDir(), "100%d")
-	if err := os.Symlink(h.file, name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(h.file, name))
 	h.file = name
-	if out = must(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()); !strings.Contains(out, "100%d opens this database.") {
+	if out = succeed(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()); !strings.Contains(out, "100%d opens this database.") {
 		t.Error(out)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
@@ -59,8 +60,8 @@ func command(t *testing.T, folder string, env []string, args ...string) *exec.Cm
 	return cmd
 }
 
-// must runs a command that has to succeed, and returns its output.
-func must(t *testing.T, folder string, env []string, args ...string) string {
+// succeed runs a command that has to succeed, and returns its output.
+func succeed(t *testing.T, folder string, env []string, args ...string) string {
 	t.Helper()
 	cmd := command(t, folder, env, args...)
 	var problems bytes.Buffer
@@ -76,9 +77,9 @@ func must(t *testing.T, folder string, env []string, args ...string) string {
 // it.
 func newDatabase(t *testing.T, folder, db string) []string {
 	t.Helper()
-	env := []string{"TOKENVAULT_DB=" + db, "TOKENVAULT_MASTER_KEY=" + strings.TrimSpace(must(t, folder, nil, "key", "new")), "TOKENVAULT_TENANT=Acme"}
-	must(t, folder, env, "migrate", "up")
-	must(t, folder, env, "tenant", "create", "Acme")
+	env := []string{"TOKENVAULT_DB=" + db, "TOKENVAULT_MASTER_KEY=" + strings.TrimSpace(succeed(t, folder, nil, "key", "new")), "TOKENVAULT_TENANT=Acme"}
+	succeed(t, folder, env, "migrate", "up")
+	succeed(t, folder, env, "tenant", "create", "Acme")
 	return env
 }
 
@@ -133,7 +134,7 @@ func TestKilledImportIsResumed(t *testing.T) {
 			if err := errors.Join(err, json.Unmarshal(out, &report)); err != nil || report.Rows != rows || report.Failed != 0 {
 				t.Errorf("%s%s%v", out, problems.String(), err)
 			}
-			stats := must(t, folder, env, "stats", "--json")
+			stats := succeed(t, folder, env, "stats", "--json")
 			if !strings.HasPrefix(stats, fmt.Sprintf(`{"tokens":%d,`, rows)) {
 				t.Errorf("of %d rows: %s", rows, stats)
 			}
@@ -159,16 +160,11 @@ func csvRows(first, end int) string {
 // number of rows, and returns how many were sent.
 func killAt(t *testing.T, cmd *exec.Cmd, folder string, rows int) (sent int) {
 	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.WriteString(in, csvHead)
+	must.Do(t, cmd.Start())
+	_, err := io.WriteString(in, csvHead)
 	pace := time.NewTicker(20 * time.Millisecond) // a state is saved once a second
 	defer pace.Stop()
 	for err == nil && savedRows(folder) < rows {
@@ -232,15 +228,10 @@ func serve(t *testing.T, folder string, env ...string) *server {
 func startServer(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{Cmd: cmd, ended: make(chan error, 1)}
-	out, err := s.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(s.StdoutPipe())(t)
 	var problems bytes.Buffer
 	s.Stderr = &problems
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Start())
 	t.Cleanup(func() { _ = s.Process.Kill() })
 	last := "listening at "
 	if slices.Contains(cmd.Args, "--console") {
@@ -282,23 +273,18 @@ func TestServeByEnvironment(t *testing.T) {
 		return
 	}
 	for _, s := range servers {
-		res, err := http.Get(s.url + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.Get(s.url + "/readyz"))(t)
 		res.Body.Close()
 		if res.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", s.url, res.Status)
 		}
 	}
 	folder := t.TempDir()
-	if out := must(t, folder, []string{key, db, schema}, "tenant", "list", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"name":"Demo"`) {
+	if out := succeed(t, folder, []string{key, db, schema}, "tenant", "list", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"name":"Demo"`) {
 		t.Errorf("tenants: %s", out)
 	}
 	for _, s := range servers {
-		if err := s.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Process.Signal(syscall.SIGTERM))
 		if err := <-s.ended; err != nil {
 			t.Errorf("after SIGTERM: %v", err)
 		}
@@ -343,19 +329,14 @@ func TestBashCompletes(t *testing.T) {
 // TestDocumentedCommands runs the commands of operations.md in a shell.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	_, block, found := strings.Cut(string(text), "```sh\ntokenvault migrate up")
 	block, _, closed := strings.Cut("tokenvault migrate up"+block, "```")
 	if !found || !closed {
 		t.Fatal("operations.md has no such block")
 	}
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "cards.csv"), []byte("ref,pan\ncard-1,4242424242424242\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "cards.csv"), []byte("ref,pan\ncard-1,4242424242424242\n"), 0o600))
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", block)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "TOKENVAULT_EGRESS_URL=http://127.0.0.1:1")

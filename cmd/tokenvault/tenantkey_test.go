@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestTenantKeyIsSwitched takes the own key of a tenant away in each way, on two servers
@@ -21,12 +22,12 @@ func TestTenantKeyIsSwitched(t *testing.T) {
 	t.Parallel()
 	h, master := newHolder(t), vault.NewKey().Text()
 	env := append(kmsDatabase(t, master), "TOKENVAULT_MASTER_KEY="+master, "TOKENVAULT_KEY_AGE=1s", "TOKENVAULT_KEY_GRACE=2s")
-	must(t, t.TempDir(), env, "tenant", "create", "Other")
+	succeed(t, t.TempDir(), env, "tenant", "create", "Other")
 	key, otherKey := apiKey(t, env), apiKey(t, append(env, "TOKENVAULT_TENANT=Other"))
 	first, second := serve(t, t.TempDir(), env...), serve(t, t.TempDir(), env...)
 	l, other := newLoad(t, key, first.url, second.url), newLoad(t, otherKey, first.url, second.url)
-	must(t, t.TempDir(), env, "token", "create", "--id", "tok-1", "--data", "x")
-	must(t, t.TempDir(), env, "tenant", "set-key", "Acme", h.uri())
+	succeed(t, t.TempDir(), env, "token", "create", "--id", "tok-1", "--data", "x")
+	succeed(t, t.TempDir(), env, "tenant", "set-key", "Acme", h.uri())
 	if calls := l.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
 		t.Errorf("calls while the key is set: %v, want successes only", calls)
 	}
@@ -53,8 +54,8 @@ func TestTenantKeyIsSwitched(t *testing.T) {
 	if calls := other.end(); len(calls) != 1 || calls[http.StatusCreated] == 0 {
 		t.Errorf("calls of the other tenant: %v, want successes only", calls)
 	}
-	must(t, t.TempDir(), env, "tenant", "set-key", "Acme", "--remove")
-	entries := must(t, t.TempDir(), env, "log", "list", "--operation", "key", "--json")
+	succeed(t, t.TempDir(), env, "tenant", "set-key", "Acme", "--remove")
+	entries := succeed(t, t.TempDir(), env, "log", "list", "--operation", "key", "--json")
 	messages := regexp.MustCompile(`"message":"(Key [a-z ]*[a-z])`).FindAllStringSubmatch(entries, -1)
 	back := "Key available again" // newest first
 	for i, want := range []string{"Key removed", back, "Key unreachable", back, "Key unreachable", back, "Key denied", "Key set"} {
@@ -62,9 +63,9 @@ func TestTenantKeyIsSwitched(t *testing.T) {
 			t.Fatalf("entry %d: want %s in\n%s", i, want, entries)
 		}
 	}
-	t.Logf("%s", must(t, t.TempDir(), env, "log", "verify"))
+	t.Logf("%s", succeed(t, t.TempDir(), env, "log", "verify"))
 	h.set(t, "denied")
-	must(t, t.TempDir(), env, "token", "get", "tok-1")
+	succeed(t, t.TempDir(), env, "token", "get", "tok-1")
 }
 
 // TestToolWithADeniedTenant checks a backup with a tenant whose own key is denied,
@@ -73,15 +74,15 @@ func TestToolWithADeniedTenant(t *testing.T) {
 	t.Parallel()
 	h, dir := newHolder(t), t.TempDir()
 	env := newDatabase(t, dir, "vault.db")
-	must(t, dir, env, "token", "create", "--id", "tok-1", "--data", "x")
+	succeed(t, dir, env, "token", "create", "--id", "tok-1", "--data", "x")
 	var tenant struct{ ID string }
-	if out := must(t, dir, env, "tenant", "set-key", "Acme", h.uri(), "--json"); json.Unmarshal([]byte(out), &tenant) != nil || tenant.ID == "" {
+	if out := succeed(t, dir, env, "tenant", "set-key", "Acme", h.uri(), "--json"); json.Unmarshal([]byte(out), &tenant) != nil || tenant.ID == "" {
 		t.Fatal(out)
 	}
-	must(t, dir, env, "tenant", "create", "Other")
-	must(t, dir, env, "backup", "backup.db")
+	succeed(t, dir, env, "tenant", "create", "Other")
+	succeed(t, dir, env, "backup", "backup.db")
 	h.set(t, "denied")
-	out := must(t, dir, env, "restore", "backup.db", "--check")
+	out := succeed(t, dir, env, "restore", "backup.db", "--check")
 	if want := "2 tenants, 0 tokens, and 0 read. The own keys of 1 tenant are not available"; !strings.Contains(out, want) {
 		t.Errorf("got %s, want %s", out, want)
 	}
@@ -90,12 +91,12 @@ func TestToolWithADeniedTenant(t *testing.T) {
 		t.Errorf("an erasure by the name of the tenant: %v\n%s", err, out)
 	}
 	env = append(env, "TOKENVAULT_TENANT="+tenant.ID)
-	must(t, dir, env, erase...)
-	if entries := must(t, dir, env, "log", "list", "--operation", "delete", "--json"); !strings.Contains(entries, "Token erased (unopened)") {
+	succeed(t, dir, env, erase...)
+	if entries := succeed(t, dir, env, "log", "list", "--operation", "delete", "--json"); !strings.Contains(entries, "Token erased (unopened)") {
 		t.Errorf("the log: %s", entries)
 	}
-	must(t, dir, env, "tenant", "delete", tenant.ID, "--yes")
-	if tenants := must(t, dir, env, "tenant", "list"); strings.Contains(tenants, "Acme") || !strings.Contains(tenants, "Other") {
+	succeed(t, dir, env, "tenant", "delete", tenant.ID, "--yes")
+	if tenants := succeed(t, dir, env, "tenant", "list"); strings.Contains(tenants, "Acme") || !strings.Contains(tenants, "Other") {
 		t.Errorf("the tenants: %s", tenants)
 	}
 }
@@ -112,10 +113,7 @@ func checkDenied(t *testing.T, env []string, url string) {
 	if !regexp.MustCompile(`warning +key +the key of tenant \S+ is denied`).Match(out) {
 		t.Errorf("doctor:\n%s", out)
 	}
-	res, err := http.Get(url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get(url + "/metrics"))(t)
 	defer res.Body.Close()
 	text, _ := io.ReadAll(res.Body)
 	for _, want := range []string{`vault_tenant_keys{state="denied"} 1`, `vault_tenant_keys{state="ok"} 0`, "vault_tenants 2"} {

@@ -13,16 +13,14 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const golden = "../../evidence/testdata"
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(golden, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(golden, name)))(t)
 	return b
 }
 
@@ -30,9 +28,7 @@ func read(t *testing.T, name string) []byte {
 func run(t *testing.T, bundle []byte, args ...string) (int, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bundle.ndjson")
-	if err := os.WriteFile(path, bundle, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, bundle, 0o600))
 	out, err := exec.CommandContext(t.Context(), "python3", append([]string{"verify.py", path}, args...)...).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/examples/sealed"
 	"github.com/seed-72ea4aab/vault/examples/sealed/customers"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	pgstorage "github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaultsql"
@@ -65,18 +66,13 @@ func newWorld(t *testing.T, onSQLite bool) *world {
 
 func (w *world) exec(t *testing.T, statement string) {
 	t.Helper()
-	if _, err := w.db.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.db.ExecContext(t.Context(), statement))(t)
 }
 
 // pool opens a pgx pool.
 func (w *world) pool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), w.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(pgxpool.New(t.Context(), w.dsn))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -119,15 +115,10 @@ func withGORM(t *testing.T, w *world) library {
 			t.Error("GORM logged no statements, or logged values")
 		}
 	})
-	db, err := gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.New(writer{&log}, logger.Config{LogLevel: logger.Info})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.New(writer{&log}, logger.Config{LogLevel: logger.Info})}))(t)
 	closeGORM(t, db)
 	w.exec(t, `DROP TABLE customers`)
-	if err := db.AutoMigrate(&sealed.Customer{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.AutoMigrate(&sealed.Customer{}))
 	return library{
 		func(ctx context.Context, c *vault.Client, cust *sealed.Customer) error {
 			return sealed.CreateWithGORM(ctx, db, c, cust)
@@ -141,10 +132,7 @@ func withGORM(t *testing.T, w *world) library {
 // closeGORM closes the connections when the test ends.
 func closeGORM(t *testing.T, db *gorm.DB) {
 	t.Helper()
-	pool, err := db.DB()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(db.DB())(t)
 	t.Cleanup(func() { _ = pool.Close() })
 }
 
@@ -205,10 +193,7 @@ func (l library) check(t *testing.T, w *world) {
 	if err := l.create(ctx, w.Private, &bad); err == nil || !strings.Contains(err.Error(), ".Card") {
 		t.Errorf("an invalid card: %v", err)
 	}
-	found, err := l.find(ctx, w.Private, email)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(l.find(ctx, w.Private, email))(t)
 	var got []string
 	for _, cust := range found {
 		name, errName := cust.Name.Get()
@@ -220,13 +205,8 @@ func (l library) check(t *testing.T, w *world) {
 		t.Errorf("customers (-want +got):\n%s", diff)
 	}
 	var rows, cards, tokens int
-	if err := w.db.QueryRowContext(ctx, `SELECT count(*), count(card) FROM customers WHERE name LIKE '%-%-%-%-%'`).Scan(&rows, &cards); err != nil {
-		t.Fatal(err)
-	}
-	page, err := w.Private.ListTokens(ctx, vault.ListTokensParams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.db.QueryRowContext(ctx, `SELECT count(*), count(card) FROM customers WHERE name LIKE '%-%-%-%-%'`).Scan(&rows, &cards))
+	page := must.Get(w.Private.ListTokens(ctx, vault.ListTokensParams{}))(t)
 	if tokens = page.Pagination.TotalItems; rows != 3 || cards != 1 || tokens != 6 {
 		t.Errorf("%d rows, %d cards, %d tokens", rows, cards, tokens)
 	}
@@ -238,12 +218,8 @@ func TestRename(t *testing.T) {
 	w := newWorld(t, false)
 	pool := w.pool(t)
 	cust := sealed.Customer{Name: vaultsql.NewText("Jane Doe"), Email: vaultsql.NewText("jane@example.com")}
-	if err := sealed.CreateWithPGX(t.Context(), pool, w.Private, &cust); err != nil {
-		t.Fatal(err)
-	}
-	if err := sealed.RenameWithPGX(t.Context(), pool, w.Private, cust.ID, "Jane Roe"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sealed.CreateWithPGX(t.Context(), pool, w.Private, &cust))
+	must.Do(t, sealed.RenameWithPGX(t.Context(), pool, w.Private, cust.ID, "Jane Roe"))
 	found, err := sealed.FindWithPGX(t.Context(), pool, w.Private, "jane@example.com")
 	if err != nil || len(found) != 1 {
 		t.Fatal(len(found), err)
@@ -259,10 +235,7 @@ func TestUnsealedValuesAreNotWritten(t *testing.T) {
 	w := newWorld(t, false)
 	const insert = `INSERT INTO customers (name, email) VALUES ($1, $1)`
 	name := vaultsql.NewText("Jane Doe")
-	db, err := gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.Discard}))(t)
 	closeGORM(t, db)
 	_, bySQL := w.db.ExecContext(t.Context(), insert, name)
 	_, byPGX := w.pool(t).Exec(t.Context(), insert, name)
