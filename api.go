@@ -46,7 +46,11 @@ type API interface {
 	SessionAPI
 	RunAPI
 	LogAPI
-	AdminAPI
+	TenantAPI
+	ApplicationAPI
+	ReactorAPI
+	ProxyAPI
+	ApplyAPI
 }
 
 var _ API = (*Client)(nil)
@@ -94,15 +98,6 @@ type LogAPI interface {
 	ListEntityTypes(ctx context.Context) ([]EntityType, error)
 	FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error]
 	NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error)
-}
-
-// AdminAPI administers a tenant, mostly with a management key.
-type AdminAPI interface {
-	TenantAPI
-	ApplicationAPI
-	ReactorAPI
-	ProxyAPI
-	ApplyAPI
 }
 
 // TenantAPI administers the tenant itself, and reports what its keys may do.

@@ -380,9 +380,9 @@ func ExampleVault_RotateAllDataKeys() {
 	}
 	defer v.Close()
 	begun := time.Now() // store it, to continue with the same time after an interruption
-	err = v.RotateAllDataKeys(ctx, &vault.RotateAllOptions{
+	err = v.RotateAllDataKeys(ctx, &vault.RotateOptions{
 		OlderThan: begun,
-		Progress:  func(p vault.RotateAllProgress) { log.Printf("%d tenants, %d rows", p.Tenants, p.Rows) },
+		Progress:  func(rows, tenants int) { log.Printf("%d tenants, %d rows", tenants, rows) },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -626,7 +626,7 @@ func ExampleClient_Export() {
 		return
 	}
 
-	for result, err := range target.Import(ctx, source.Export(ctx, &vault.ExportOptions{Query: "type:card_number"}), nil) {
+	for result, err := range target.Import(ctx, source.Export(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCardNumber}}), nil) {
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -549,7 +549,7 @@ func TestTestRun(t *testing.T) {
 	if err != nil || trial.Err == nil || trial.Err.Status != 400 {
 		t.Fatalf("%+v, %v", trial, err)
 	}
-	if line, ok := vault.ErrorLine(trial.Err); !ok || line != 7 {
+	if line := trial.Err.Line(); line != 7 {
 		t.Errorf("line %d, want 7", line)
 	}
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})

@@ -580,7 +580,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, tenant, job := leased(t, runs.Job{CallbackURL: "https://example.com/"})
-			progress := func(int) {
+			progress := func(int, int) {
 				if err := v.runs.Extend(ctx, &job); renewals && err != nil {
 					t.Errorf("a longer lease during the rotation: %v", err)
 				}

@@ -214,12 +214,24 @@ func (c *Config) readAge() time.Duration {
 
 // RotateOptions adjusts a rotation of keys.
 type RotateOptions struct {
-	// Progress is called after each batch with the number of rows that have been
-	// resealed. It may be nil.
-	Progress func(done int)
+	// Progress is called when rows were resealed or a tenant is done, never
+	// concurrently. It gets the number of resealed rows, and of tenants whose old
+	// key is destroyed. It may be nil.
+	Progress func(rows, tenants int)
 	// User, if set, is the user of the program who requested the rotation, for its
 	// log entries: see [Owner.AsUser].
 	User string
+	// OlderThan, if set, makes [Vault.RotateAllDataKeys] skip tenants whose data key
+	// was made at or after this time, except interrupted rotations. A second call
+	// with the same time continues where the first stopped.
+	OlderThan time.Time
+}
+
+func (o *RotateOptions) inside() rotation.Options {
+	if o == nil {
+		return rotation.Options{}
+	}
+	return rotation.Options(*o)
 }
 
 // RotateDataKeys gives a tenant a new data key, seals everything under it, and
@@ -237,46 +249,16 @@ type RotateOptions struct {
 // Fingerprints and search indexes do not change: the key behind them is wrapped
 // again under the master key, never replaced.
 func (v *Vault) RotateDataKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
-	var o rotation.Options
-	if opts != nil {
-		o = rotation.Options(*opts)
-	}
-	return rotation.Rotate(ctx, v.core, tenant, o)
-}
-
-// RotateAllOptions adjusts a rotation of the keys of all tenants.
-type RotateAllOptions struct {
-	// OlderThan, if set, skips tenants whose data key was made at or after this
-	// time, except interrupted rotations. A second call with the same time
-	// continues where the first stopped.
-	OlderThan time.Time
-	// Progress is called when rows were resealed or a tenant is done, never
-	// concurrently. It may be nil.
-	Progress func(RotateAllProgress)
-	// User is as in [RotateOptions].
-	User string
-}
-
-// RotateAllProgress is the progress of a rotation of all tenants.
-type RotateAllProgress struct {
-	Tenants int // whose old key is destroyed
-	Rows    int // that have been resealed
+	return rotation.Rotate(ctx, v.core, tenant, opts.inside())
 }
 
 // RotateAllDataKeys does what [Vault.RotateDataKeys] does, for all tenants and
 // several at a time. A thousand tenants share one wait of twelve seconds. A failing
 // tenant does not stop the others: the error joins all failures, and another call
-// continues. Set [RotateAllOptions].OlderThan to the time of the first call to skip
+// continues. Set [RotateOptions].OlderThan to the time of the first call to skip
 // tenants that are done.
-func (v *Vault) RotateAllDataKeys(ctx context.Context, opts *RotateAllOptions) error {
-	var o rotation.AllOptions
-	if opts != nil {
-		o = rotation.AllOptions{OlderThan: opts.OlderThan, User: opts.User}
-		if report := opts.Progress; report != nil {
-			o.Progress = func(p rotation.AllProgress) { report(RotateAllProgress(p)) }
-		}
-	}
-	return public(rotation.RotateAll(ctx, v.core, o))
+func (v *Vault) RotateAllDataKeys(ctx context.Context, opts *RotateOptions) error {
+	return public(rotation.RotateAll(ctx, v.core, opts.inside()))
 }
 
 // RewrapDataKeys wraps the keys of every tenant again under the primary master key,

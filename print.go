@@ -229,12 +229,6 @@ func (p EraseParams) LogValue() slog.Value {
 // Format prints what LogValue shows.
 func (p EraseParams) Format(f fmt.State, _ rune) { format(f, p) }
 
-// LogValue shows nothing of the query, which may hold data.
-func (o ExportOptions) LogValue() slog.Value { return names("query", hidden) }
-
-// Format prints what LogValue shows.
-func (o ExportOptions) Format(f fmt.State, _ rune) { format(f, o) }
-
 // LogValue shows nothing of the arguments and the URL.
 func (p ReactParams) LogValue() slog.Value { return names("args", hidden) }
 

@@ -321,21 +321,6 @@ func (o *Owner) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) 
 	})
 }
 
-// RunOutcome describes how a run of tenant code ended. It holds nothing that the
-// code received or wrote.
-type RunOutcome struct {
-	// Status is the HTTP status that a REST call would have returned: 200, or the
-	// status of the error. Zero means that the code has not run.
-	Status int `json:"status,omitempty"`
-	// Took is the duration of the run.
-	Took time.Duration `json:"took,omitempty"`
-	// Line is the line of the code that caused the error, or 0.
-	Line int `json:"line,omitempty"`
-}
-
-// ErrorLine returns the line of tenant code that caused an error of a run.
-func ErrorLine(err error) (line int, ok bool) { return runs.ErrorLine(err) }
-
 // JobInfo describes an asynchronous run: see [Client.ReactAsync]. It holds neither
 // arguments nor results.
 type JobInfo struct {
@@ -350,8 +335,15 @@ type JobInfo struct {
 	// RunAt is when the step is due. For a dead job it is when the job is deleted.
 	RunAt     time.Time `json:"run_at"`
 	CreatedAt time.Time `json:"created_at"`
-	// Ran is the outcome of the run, once it has ended.
-	Ran RunOutcome `json:"ran,omitzero"`
+	// Ran is the outcome of the run, once it has ended. It holds nothing that the
+	// code received or wrote.
+	Ran struct {
+		// Status is the HTTP status that a REST call would have returned: 200, or the
+		// status of the error. Zero means that the code has not run.
+		Status int           `json:"status,omitempty"`
+		Took   time.Duration `json:"took,omitempty"`
+		Line   int           `json:"line,omitempty"` // of the code that caused the error, or 0
+	} `json:"ran,omitzero"`
 }
 
 // ListJobsParams selects jobs.
@@ -373,7 +365,7 @@ func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, erro
 		list := make([]JobInfo, len(found))
 		for i, j := range found {
 			list[i] = JobInfo{ID: j.ID, ReactorID: j.Reactor, State: string(j.State), Step: j.Step, Attempts: j.Attempts,
-				RunAt: j.RunAt, CreatedAt: j.CreatedAt, Ran: RunOutcome(j.Ran)}
+				RunAt: j.RunAt, CreatedAt: j.CreatedAt, Ran: j.Ran}
 		}
 		return list, nil
 	})

@@ -137,17 +137,14 @@ func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, sel TokenSel
 // CursorPage is a page of a list that is read in order. It has no total, so its
 // cost does not depend on its position in the list.
 type CursorPage[T any] struct {
-	Pagination CursorPagination `json:"pagination"`
-	Data       []T              `json:"data"`
-}
-
-// CursorPagination locates the next page.
-type CursorPagination struct {
-	PageSize int `json:"page_size"`
-	// After is the cursor for the next page; it is empty on the last page. It is
-	// valid for the same list with the same filters, at any time, and for every
-	// client of the tenant.
-	After string `json:"after,omitempty"`
+	Pagination struct {
+		PageSize int `json:"page_size"`
+		// After is the cursor for the next page; it is empty on the last page. It is
+		// valid for the same list with the same filters, at any time, and for every
+		// client of the tenant.
+		After string `json:"after,omitempty"`
+	} `json:"pagination"`
+	Data []T `json:"data"`
 }
 
 // ListTokensAfter returns the page of selected tokens after a cursor, newest first.
@@ -165,7 +162,7 @@ func (c *Client) ListTokensAfter(ctx context.Context, sel TokenSelection, after 
 		if err != nil {
 			return nil, err
 		}
-		page.Pagination = CursorPagination{PageSize: p.Size, After: next}
+		page.Pagination.PageSize, page.Pagination.After = p.Size, next
 		return page, nil
 	})
 }

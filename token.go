@@ -32,7 +32,13 @@ type Token struct {
 	// Mask is the active mask, an expression or a tree of expressions.
 	Mask JSON `json:"mask,omitempty"`
 	// Enrichments is set only on whole tokens in detokenization expressions.
-	Enrichments *Enrichments `json:"enrichments,omitempty"`
+	Enrichments *struct {
+		Card *struct {
+			Brand string `json:"brand"` // visa, mastercard, ...; unknown outside known ranges
+			BIN   string `json:"bin"`   // 8 digits if the number has 16 or more, otherwise 6
+			Last4 string `json:"last4"`
+		} `json:"card,omitempty"`
+	} `json:"enrichments,omitempty"`
 	// Fingerprint is equal for tokens of one type with equal content.
 	Fingerprint           string            `json:"fingerprint,omitempty"`
 	Containers            []string          `json:"containers,omitempty"`
@@ -84,18 +90,6 @@ func (d CardData) value() jsonx.Value {
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
 	AccountNumber string `json:"account_number"`
-}
-
-// Enrichments holds what the vault derives from a token's data.
-type Enrichments struct {
-	Card *CardEnrichment `json:"card,omitempty"`
-}
-
-// CardEnrichment describes a card by its number.
-type CardEnrichment struct {
-	Brand string `json:"brand"` // visa, mastercard, ...; unknown outside known ranges
-	BIN   string `json:"bin"`   // 8 digits if the number has 16 or more, otherwise 6
-	Last4 string `json:"last4"`
 }
 
 // TokenParams describes a token to create. Only Type and Data are required. Data is
@@ -173,9 +167,6 @@ func tokenOf(t tokens.Token) Token {
 		out.Transform = TransformMask
 	case !t.Unreadable:
 		out.Transform = TransformRedact
-	}
-	if e := t.Enrichments; e != nil {
-		out.Enrichments = &Enrichments{Card: (*CardEnrichment)(e.Card)}
 	}
 	return out
 }

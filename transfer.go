@@ -132,30 +132,20 @@ func resultOf(r transfer.Result) ImportResult {
 	return out
 }
 
-// ExportOptions selects the tokens to export.
-type ExportOptions struct {
-	// Query selects tokens as in [SearchTokensParams]. Empty means all tokens. It
-	// may hold data, so it is not shown when it is printed or logged.
-	Query string
-}
-
-// Export iterates over tokens with their plaintext data, oldest first, in the form
-// that [Client.Import] takes. It needs the permission token:use with the transform
-// reveal. Tokens on which the client lacks that right are left out, and a client
+// Export iterates over the selected tokens with their plaintext data, oldest first,
+// in the form that [Client.Import] takes. It needs the permission token:use with the
+// transform reveal, and no other permission for the selection. Tokens on which the client lacks that right are left out, and a client
 // that has it nowhere gets ErrForbidden. Before a token is returned, its use is
 // entered in the log.
 //
 // A cvc is not exported. Memory does not grow with the number of tokens. Like every
 // iterator of [Client], Export misses no token that existed throughout, and ends
 // after an error. Tokens created during the export may come last.
-func (c *Client) Export(ctx context.Context, opts *ExportOptions) iter.Seq2[TokenParams, error] {
+func (c *Client) Export(ctx context.Context, sel TokenSelection) iter.Seq2[TokenParams, error] {
+	asked, _, verb := selected(sel, &core.VerbExport, &core.VerbExport)
 	return func(yield func(TokenParams, error) bool) {
-		query := ""
-		if opts != nil {
-			query = opts.Query
-		}
-		err := runErr(ctx, c, &core.VerbExport, func(ctx context.Context, op *core.Op) error {
-			return transfer.Export(ctx, op, query, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
+		err := runErr(ctx, c, verb, func(ctx context.Context, op *core.Op) error {
+			return transfer.Export(ctx, op, asked, func(p tokens.Params) bool { return yield(paramsOf(p), nil) })
 		})
 		if err != nil {
 			yield(TokenParams{}, err)

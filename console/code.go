@@ -274,8 +274,7 @@ func (s *source) show(t *vault.TestRun) {
 		v.Lines = append(v.Lines, logLine{l.Level, l.Text})
 	}
 	if t.Err != nil {
-		v.Status, v.Title = t.Err.Status, t.Err.Title
-		v.Line, _ = vault.ErrorLine(t.Err)
+		v.Status, v.Title, v.Line = t.Err.Status, t.Err.Title, t.Err.Line()
 		for _, field := range slices.Sorted(maps.Keys(t.Err.Messages)) {
 			v.Errors = append(v.Errors, t.Err.Messages[field]...)
 		}

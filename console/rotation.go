@@ -44,7 +44,7 @@ func (r *rotations) view(tenant uuid.UUID) *rotationView {
 }
 
 // start begins a rotation, unless one is already running for the tenant.
-func (r *rotations) start(tenant uuid.UUID, tokens int, rotate func(progress func(int)) error) {
+func (r *rotations) start(tenant uuid.UUID, tokens int, rotate func(progress func(rows, tenants int)) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if v := r.all[tenant]; v != nil && v.Running {
@@ -53,7 +53,7 @@ func (r *rotations) start(tenant uuid.UUID, tokens int, rotate func(progress fun
 	v := &rotationView{Running: true, Total: max(tokens, 1)}
 	r.all[tenant] = v
 	go func() {
-		err := rotate(func(n int) {
+		err := rotate(func(n, _ int) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			v.Done = n

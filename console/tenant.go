@@ -168,7 +168,7 @@ func (q *request) rotate(c *vault.Owner, t *vault.Tenant) error {
 		return err
 	}
 	ctx := context.WithoutCancel(q.r.Context()) // the rotation continues when the browser leaves
-	q.rotations.start(t.ID, stats.Tokens, func(progress func(int)) error {
+	q.rotations.start(t.ID, stats.Tokens, func(progress func(rows, tenants int)) error {
 		err := q.vault.RotateDataKeys(ctx, t.ID, &vault.RotateOptions{Progress: progress, User: q.user.ID})
 		if err != nil {
 			q.opts.Logger.ErrorContext(ctx, "console: a rotation failed", "tenant", t.ID, "error", err)

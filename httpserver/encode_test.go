@@ -20,14 +20,15 @@ import (
 func wholeToken(text string) *vault.Token {
 	data, _ := vault.EncodeJSON(text)
 	at := time.Date(2026, time.March, 1, 2, 3, 4, 5678000, time.UTC)
-	return &vault.Token{
+	tok := &vault.Token{
 		ID: text, TenantID: uuid.New(), Type: vault.TokenType(text), Data: data, Transform: vault.TransformMask, Mask: vault.JSON(`{"a":"{{ data }}"}`),
-		Enrichments: &vault.Enrichments{Card: &vault.CardEnrichment{Brand: text, BIN: text, Last4: text}},
 		Fingerprint: text, Containers: []string{text, "/b/"}, Metadata: map[string]string{"b": text, text: "c", "a": ""},
 		SearchIndexes: []string{text}, FingerprintExpression: text,
 		ExpiresAt: at, CreatedBy: uuid.New(), CreatedAt: at.Add(time.Second), ModifiedBy: uuid.New(), ModifiedAt: at.In(time.FixedZone("east", 3600)),
 		Unreadable: true,
 	}
+	_ = json.Unmarshal([]byte(`{"card":{"brand":`+string(data)+`}}`), &tok.Enrichments) // the data is JSON
+	return tok
 }
 
 // plainToken returns a typical token.

@@ -174,7 +174,7 @@ var describedTypes = map[string]reflect.Type{
 	"EraseParams": reflect.TypeFor[vault.EraseParams](), "Erasure": reflect.TypeFor[vault.Erasure](),
 	"TokenCursorPage": reflect.TypeFor[cursorPage](), "CursorPagination": reflect.TypeOf(cursorPage{}.Pagination),
 	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
-	"Enrichments":            reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
+	"Enrichments":            reflect.TypeOf(vault.Token{}.Enrichments).Elem(), "CardEnrichment": reflect.TypeOf(vault.Token{}.Enrichments).Elem().Field(0).Type.Elem(),
 	"LogEntry": reflect.TypeFor[vault.LogEntry](), "LogEntryPage": reflect.TypeFor[vault.Page[vault.LogEntry]](),
 	"LogConsistency": reflect.TypeFor[vault.LogConsistency](),
 	"LogBatch":       reflect.TypeFor[vault.LogBatch](), "ImportLine": reflect.TypeFor[importLine](),

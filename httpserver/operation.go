@@ -179,8 +179,9 @@ func plainList[T any](do func(*vault.Client, context.Context) (T, error)) operat
 // under which other clients of this family of APIs look for it.
 type cursorPage struct {
 	Pagination struct {
-		vault.CursorPagination
-		Next string `json:"next,omitempty"`
+		PageSize int    `json:"page_size"`
+		After    string `json:"after,omitempty"`
+		Next     string `json:"next,omitempty"`
 	} `json:"pagination"`
 	Data []vault.Token `json:"data"`
 }
@@ -190,7 +191,7 @@ func cursorPageOf(page *vault.CursorPage[vault.Token], err error) (*cursorPage, 
 		return nil, err
 	}
 	out := &cursorPage{Data: page.Data}
-	out.Pagination.CursorPagination, out.Pagination.Next = page.Pagination, page.Pagination.After
+	out.Pagination.PageSize, out.Pagination.After, out.Pagination.Next = page.Pagination.PageSize, page.Pagination.After, page.Pagination.After
 	return out, nil
 }
 

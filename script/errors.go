@@ -77,6 +77,14 @@ type Error struct {
 	Response *Response
 }
 
+// Line returns the line of tenant code where the error occurred, or 0.
+func (e *Error) Line() int {
+	if len(e.Frames) == 0 {
+		return 0
+	}
+	return e.Frames[0].Line
+}
+
 // Frame is a position in tenant code. Lines and columns start at 1.
 type Frame struct {
 	Function string // empty outside functions

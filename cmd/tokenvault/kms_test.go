@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,7 +21,6 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	toolserve "github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -303,9 +303,8 @@ func TestKilledRewrap(t *testing.T) {
 			return 0, 0
 		}
 		defer v.Close()
-		all := must.Get(toolserve.AllTenants(t.Context(), v))(t)
-		opened = len(toolserve.Readable(all))
-		return opened, len(all) - opened
+		sum := must.Get(v.Totals(t.Context(), math.MaxInt))(t)
+		return sum.Tenants, sum.Unreadable
 	}
 	v := must.Get(open(old))(t)
 	const tenants = 300

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"expvar"
 	"fmt"
 	"log/slog"
@@ -17,13 +16,13 @@ import (
 
 // newHandler puts the service's own routes, the vault's REST API and the
 // metrics on one mux, inside the service's middleware.
-func newHandler(v *vault.Vault, staff *vault.Client, token string, logger *slog.Logger) http.Handler {
+func newHandler(v *vault.Vault, staff *vault.Client, token string, drain *httpserver.Drain, logger *slog.Logger) http.Handler {
 	d, m := &directory{staff}, newMetrics()
 	mux := http.NewServeMux()
 	mux.Handle("POST /employees", signedIn(token, d.create))
 	mux.Handle("GET /employees/{id}", signedIn(token, d.show))
 	mux.Handle("GET /metrics", m)
-	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, &httpserver.Options{Observer: m, Logger: logger})))
+	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, &httpserver.Options{Observer: m, Drain: drain, Logger: logger})))
 	return timed(logger, mux)
 }
 
@@ -77,26 +76,21 @@ func (d *directory) show(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, token, err)
 }
 
-// answer writes the employee of a token, or an error. The vault's validation
-// errors can be shown to callers, because they contain no values.
+// answer writes the employee of a token, or an error. The vault's errors can be
+// shown to callers, because they contain no values.
 func answer(w http.ResponseWriter, status int, token *vault.Token, err error) {
-	switch {
-	case errors.Is(err, vault.ErrInvalid):
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	case errors.Is(err, vault.ErrNotFound):
-		http.Error(w, "no such employee", http.StatusNotFound)
-	case err != nil:
-		http.Error(w, "try again later", http.StatusInternalServerError)
-	default:
-		e := employee{ID: token.ID, Name: token.Metadata["name"]}
-		if err := token.Data.Decode(&e.SSN); err != nil {
-			http.Error(w, "try again later", http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(e) // an error means that the caller has left
+	var e employee
+	if err == nil {
+		e.ID, e.Name = token.ID, token.Metadata["name"]
+		err = token.Data.Decode(&e.SSN)
 	}
+	if err != nil {
+		httpserver.WriteError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(e) // an error means that the caller has left
 }
 
 // metrics counts the requests to the vault's REST API.

@@ -9,12 +9,9 @@
 // The server has its own routes and middleware. Its route /employees uses the
 // vault in process, as an application that sees masked numbers. Payroll reads
 // the plaintext numbers through the REST API below /vault/, with the key that
-// the first start prints. The program also does the vault's background work
-// and controls the shutdown. On SIGTERM it lets requests finish, then the
-// background work, and then closes the vault.
-//
-// Any number of processes may serve one database. Start the first one alone,
-// because it creates the tenant.
+// the first start prints. On SIGTERM the program lets requests and running jobs
+// finish, and then closes the vault. Any number of processes may serve one
+// database.
 package main
 
 import (
@@ -27,11 +24,11 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -41,7 +38,6 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := run(ctx, &config{
 		addr: "127.0.0.1:8080", db: os.Getenv("DATABASE_URL"), masterKey: os.Getenv("TOKENVAULT_MASTER_KEY"), staffToken: os.Getenv("STAFF_TOKEN"),
-		sweepEvery: time.Minute, workEvery: time.Second,
 	}, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
@@ -51,11 +47,7 @@ func main() {
 }
 
 // config is the configuration of the program.
-type config struct {
-	addr, db, masterKey, staffToken string
-	sweepEvery, workEvery           time.Duration
-	egress                          vault.EgressPolicy
-}
+type config struct{ addr, db, masterKey, staffToken string }
 
 // Limits of the server.
 const (
@@ -65,7 +57,7 @@ const (
 )
 
 // run is the program. It ends when ctx is done.
-func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) error {
+func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	if cfg.db == "" || cfg.masterKey == "" || cfg.staffToken == "" {
 		return errors.New("DATABASE_URL, TOKENVAULT_MASTER_KEY and STAFF_TOKEN must be set")
 	}
@@ -74,26 +66,7 @@ func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(runWith(ctx, v, cfg, stdout, logger), v.Close())
-}
-
-// openVault opens the vault without its own background work.
-func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
-	key, err := vault.ParseKey(cfg.masterKey)
-	if err != nil {
-		return nil, err
-	}
-	store, err := postgres.Open(ctx, cfg.db)
-	if err != nil {
-		return nil, err
-	}
-	return vault.Open(ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Logger: logger, Runtime: jsruntime.New(nil), Egress: cfg.egress,
-	})
-}
-
-// runWith serves, and does background work until the last request is done.
-func runWith(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, logger *slog.Logger) error {
+	defer func() { err = errors.Join(err, v.Close()) }()
 	staff, err := setUp(ctx, v, stdout)
 	if err != nil {
 		return err
@@ -103,54 +76,28 @@ func runWith(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer,
 		return err
 	}
 	fmt.Fprintf(stdout, "listening at http://%s\n", listener.Addr())
-
-	background, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		every(background, cfg.sweepEvery, func() {
-			if _, err := v.Sweep(background); err != nil && background.Err() == nil {
-				logger.Error("sweep failed", "error", err)
-			}
-		})
-	})
-	wg.Go(func() {
-		every(background, cfg.workEvery, func() {
-			if err := v.Work(background); err != nil && background.Err() == nil {
-				logger.Error("running jobs failed", "error", err)
-			}
-		})
-	})
-	defer wg.Wait()
-	defer stop()
-	return serve(ctx, listener, newHandler(v, staff, cfg.staffToken, logger))
-}
-
-// every calls do at an interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			do()
-		}
-	}
-}
-
-// serve serves until ctx ends, and then waits for the requests in progress.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+	drain := &httpserver.Drain{Timeout: drainTimeout}
+	srv := &http.Server{Handler: newHandler(v, staff, cfg.staffToken, drain, logger), ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		DisableGeneralOptionsHandler: true} // OPTIONS * also goes through the middleware
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
+	go func() { failed <- srv.Serve(listener) }()
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
+		return drain.Shutdown(context.Background(), v, srv)
 	}
-	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	return srv.Shutdown(drain)
+}
+
+// openVault opens the vault, which does its background work itself.
+func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
+	key, err := vault.ParseKey(cfg.masterKey)
+	if err != nil {
+		return nil, err
+	}
+	store, err := postgres.Open(ctx, cfg.db)
+	if err != nil {
+		return nil, err
+	}
+	return vault.Open(ctx, store, key, &vault.Config{Logger: logger, Runtime: jsruntime.New(nil)})
 }

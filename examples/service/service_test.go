@@ -4,16 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -76,9 +72,7 @@ func (n *node) send(method, path, header, value, body string) (int, string) {
 
 func newConfig(t *testing.T) config {
 	t.Helper()
-	return config{addr: "127.0.0.1:0", db: pgtest.URL(t), masterKey: vault.NewKey().Text(), staffToken: "hello",
-		sweepEvery: 20 * time.Millisecond, workEvery: 20 * time.Millisecond,
-		egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
+	return config{addr: "127.0.0.1:0", db: pgtest.URL(t), masterKey: vault.NewKey().Text(), staffToken: "hello"}
 }
 
 func TestTwoNodesServeOneDirectory(t *testing.T) {
@@ -123,67 +117,6 @@ func TestTwoNodesServeOneDirectory(t *testing.T) {
 	}
 	first.stop()
 	second.stop()
-}
-
-// TestServiceDoesTheBackgroundWork creates a token that expires and a job
-// with another vault on the same database, and checks that the service
-// handles both.
-func TestServiceDoesTheBackgroundWork(t *testing.T) {
-	t.Parallel()
-	cfg := newConfig(t)
-	n := startNode(t, cfg)
-	v := must.Get(openVault(t.Context(), &cfg, slog.New(slog.DiscardHandler)))(t)
-	t.Cleanup(func() { _ = v.Close() })
-	tenants := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
-	c := v.Tenant(tenants.Data[0].ID)
-
-	called := make(chan string, 1)
-	callback := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		called <- string(body)
-	}))
-	t.Cleanup(callback.Close)
-	reactor := must.Get(c.CreateReactor(t.Context(), vault.ReactorParams{Name: "Add",
-		Code: `module.exports = async (req) => ({ raw: { sum: req.args.a + req.args.b } })`, Configuration: map[string]string{}}))(t)
-	must.Get(c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]int{"a": 1, "b": 2}, CallbackURL: callback.URL}))(t)
-	if got := <-called; !strings.Contains(got, `"sum":3`) {
-		t.Errorf("the callback got %s", got)
-	}
-
-	awaitExpiry(t, c.Client, createExpiring(t, c.Client))
-	n.stop()
-}
-
-// createExpiring creates a token that expires soon, and returns its id. On a
-// slow machine the time may already be over; then the next attempt uses a
-// longer time.
-func createExpiring(t *testing.T, c *vault.Client) string {
-	t.Helper()
-	for wait := 50 * time.Millisecond; ; wait *= 2 {
-		token, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Now().Add(wait)})
-		if err == nil {
-			return token.ID
-		}
-		if !errors.Is(err, vault.ErrInvalid) || wait > time.Minute {
-			t.Fatal(err)
-		}
-	}
-}
-
-// awaitExpiry waits for the log entry of a sweep that deleted a token.
-func awaitExpiry(t *testing.T, c *vault.Client, token string) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		logs := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{EntityID: token}))(t)
-		for _, entry := range logs.Data {
-			if entry.Operation == "expire" {
-				return
-			}
-		}
-		<-tick.C
-	}
 }
 
 // TestMiddlewareSeesEveryRequest sends a request that net/http would

@@ -16,24 +16,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// AllOptions configures a rotation of all tenants.
-type AllOptions struct {
-	// OlderThan, if not zero, skips tenants whose data key was created at or
-	// after this time.
-	OlderThan time.Time
-	// Progress, if not nil, is called after each step, by one goroutine at a
-	// time.
-	Progress func(AllProgress)
-	// User, if not empty, is the user in log entries.
-	User string
-}
-
-// AllProgress is the progress of a rotation of all tenants.
-type AllProgress struct {
-	Tenants int // tenants that have only their new key
-	Rows    int // resealed rows
-}
-
 const (
 	// passSize is the number of tenants that share one wait.
 	passSize = 1000
@@ -44,8 +26,8 @@ const (
 // RotateAll rotates the keys of all tenants; see Rotate. The tenants of a
 // pass share the wait for nodes that may still use the old keys. If one
 // tenant fails, the others still get their keys.
-func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
-	a := &all{AllOptions: opts, v: v}
+func RotateAll(ctx context.Context, v *core.Vault, opts Options) error {
+	a := &all{Options: opts, v: v}
 	var failed []error
 	var pass []*rotation
 	for tenant, err := range storage.AllRecords(ctx, v.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}) {
@@ -62,32 +44,32 @@ func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
 
 // all is a rotation of all tenants in progress.
 type all struct {
-	AllOptions
+	Options
 	v *core.Vault
 
-	mu  sync.Mutex
-	now AllProgress
+	mu            sync.Mutex
+	rows, tenants int
 }
 
 // rotation returns the rotation of a tenant, which reports its progress to a.
 func (a *all) rotation(tenant uuid.UUID) *rotation {
 	r := &rotation{v: a.v, tenant: tenant, Options: Options{User: a.User}}
 	before := 0
-	r.Progress = func(done int) {
-		a.report(AllProgress{Rows: done - before})
+	r.Progress = func(done, _ int) {
+		a.report(done-before, 0)
 		before = done
 	}
 	return r
 }
 
 // report adds to the progress.
-func (a *all) report(more AllProgress) {
+func (a *all) report(rows, tenants int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.now.Tenants += more.Tenants
-	a.now.Rows += more.Rows
+	a.rows += rows
+	a.tenants += tenants
 	if a.Progress != nil {
-		a.Progress(a.now)
+		a.Progress(a.rows, a.tenants)
 	}
 }
 
@@ -111,7 +93,7 @@ func (a *all) pass(ctx context.Context, tenants []*rotation) error {
 	_, err := each(tenants, func(r *rotation) (bool, error) {
 		err := r.finish(ctx)
 		if err == nil {
-			a.report(AllProgress{Tenants: 1})
+			a.report(0, 1)
 		}
 		return true, err
 	})

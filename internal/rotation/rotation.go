@@ -23,11 +23,15 @@ import (
 
 // Options configures a rotation.
 type Options struct {
-	// Progress, if not nil, is called after each batch with the number of
-	// rows resealed so far.
-	Progress func(done int)
+	// Progress, if not nil, is called after each step, by one goroutine at a
+	// time. It gets the number of resealed rows, and of tenants that have only
+	// their new key.
+	Progress func(rows, tenants int)
 	// User, if not empty, is the user in log entries.
 	User string
+	// OlderThan, if not zero, makes RotateAll skip tenants whose data key was
+	// created at or after this time.
+	OlderThan time.Time
 }
 
 // chunk is the maximum number of rows that one change reseals. A change has
@@ -263,7 +267,7 @@ func resealer(op *core.Op) *seal.Resealer {
 func (r *rotation) report(n int) {
 	r.done += n
 	if r.Progress != nil {
-		r.Progress(r.done)
+		r.Progress(r.done, 0)
 	}
 }
 

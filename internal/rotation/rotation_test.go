@@ -133,7 +133,7 @@ func TestRotationOfLargeRows(t *testing.T) {
 		must.Get(c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 2000), Configuration: map[string]string{}}))(t)
 	}
 	last := 0
-	err := v.RotateDataKeys(ctx, c.TenantID(), &vault.RotateOptions{Progress: func(done int) {
+	err := v.RotateDataKeys(ctx, c.TenantID(), &vault.RotateOptions{Progress: func(done, _ int) {
 		if done-last > 2 {
 			t.Errorf("%d rows of 2 kB in one batch", done-last)
 		}

@@ -30,20 +30,10 @@ func outcomeOf(err error, took time.Duration) Outcome {
 		return out
 	}
 	out.Status = HostError(err).Status
-	if line, ok := ErrorLine(err); ok {
-		out.Line = line
+	if failed, ok := errors.AsType[*script.Error](err); ok {
+		out.Line = failed.Line()
 	}
 	return out
-}
-
-// ErrorLine returns the line of tenants' code where an error of a run
-// occurred.
-func ErrorLine(err error) (line int, ok bool) {
-	var failed *script.Error
-	if !errors.As(err, &failed) || len(failed.Frames) == 0 {
-		return 0, false
-	}
-	return failed.Frames[0].Line, true
 }
 
 // HostError returns the parts of an error that running code may see. For

@@ -121,7 +121,8 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 // logFailure enters in the log that code has failed, beside the entry about its
 // start. It enters no text of the error, which may hold data.
 func logFailure(ctx context.Context, op *core.Op, e core.Entity, err error) error {
-	if _, ok := errors.AsType[*script.Error](err); !ok {
+	failed, ok := errors.AsType[*script.Error](err)
+	if !ok {
 		return nil
 	}
 	operation := audit.React
@@ -129,8 +130,7 @@ func logFailure(ctx context.Context, op *core.Op, e core.Entity, err error) erro
 		operation = audit.Use
 	}
 	entry := op.Entry(operation, e.Type, e.ID)
-	line, _ := ErrorLine(err)
-	entry.Message = audit.FailedMessage(e.Type, line)
+	entry.Message = audit.FailedMessage(e.Type, failed.Line())
 	return op.LogRead(ctx, &entry)
 }
 

@@ -22,25 +22,38 @@ const (
 // private is the mode of files that hold keys.
 const private = 0o600
 
+// ReadKey returns the key in a text, or without one in a file. It returns nil
+// without either.
+func (d *Database) ReadKey(ctx context.Context, logger *slog.Logger, text, file string) (vault.AEAD, error) {
+	switch {
+	case text == "" && file == "":
+		return nil, nil
+	case text == "":
+		content, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return nil, fmt.Errorf("read the master key: %w", err)
+		}
+		text = string(content)
+	}
+	key, err := d.ParseKey(ctx, logger, text)
+	if err != nil {
+		return nil, fmt.Errorf("the master key: %w", err)
+	}
+	return key, nil
+}
+
 // loadMasterKey returns the master key, and whether it had to be created.
 func loadMasterKey(ctx context.Context, cfg *Config, logger *slog.Logger) (key vault.AEAD, created bool, err error) {
-	if cfg.masterKey != "" {
-		key, err = cfg.ParseKey(ctx, logger, cfg.masterKey)
-		return key, false, err
-	}
-	text, err := os.ReadFile(cfg.KeyFile)
-	missing := errors.Is(err, fs.ErrNotExist) && cfg.rotateKeys == ""
-	if missing && cfg.createKey {
+	key, err = cfg.ReadKey(ctx, logger, cfg.masterKey, cfg.KeyFile)
+	inFile := cfg.masterKey == ""
+	switch missing := inFile && errors.Is(err, fs.ErrNotExist) && cfg.rotateKeys == ""; {
+	case missing && cfg.createKey:
 		return createMasterKey(cfg.KeyFile)
-	}
-	if missing {
+	case missing:
 		return nil, false, fmt.Errorf("there is no master key in %s: give --key-file or %s; for a new vault, --create-key makes one", cfg.KeyFile, masterKeyVariable)
+	case inFile:
+		warnOfReaders(cfg.KeyFile, logger)
 	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read the master key: %w", err)
-	}
-	warnOfReaders(cfg.KeyFile, logger)
-	key, err = vault.ParseKey(string(text))
 	return key, false, err
 }
 
@@ -53,21 +66,14 @@ func warnOfReaders(file string, logger *slog.Logger) {
 
 // otherMasterKey returns the second master key, if one is configured.
 func otherMasterKey(ctx context.Context, cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
-	text := cfg.otherKey
-	if text == "" && cfg.OtherKeyFile == "" {
+	key, err := cfg.ReadKey(ctx, logger, cfg.otherKey, cfg.OtherKeyFile)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the second key: %w", err)
+	case key == nil:
 		return nil, nil
-	}
-	if text == "" {
-		content, err := os.ReadFile(cfg.OtherKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the second master key: %w", err)
-		}
+	case cfg.otherKey == "":
 		warnOfReaders(cfg.OtherKeyFile, logger)
-		text = string(content)
-	}
-	key, err := cfg.ParseKey(ctx, logger, text)
-	if err != nil {
-		return nil, fmt.Errorf("the second master key: %w", err)
 	}
 	return []vault.AEAD{key}, nil
 }

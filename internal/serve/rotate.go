@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,140 +16,71 @@ import (
 // everyTenant stands for all tenants in -rotate-keys.
 const everyTenant = "all"
 
-// rotateAtOnce is how many tenants are rotated concurrently. A rotation mostly
-// waits.
-const rotateAtOnce = 8
-
 // rotateKeys gives tenants new data keys while servers use the same database, and
-// returns a line about the result. If a tenant fails or the program is stopped,
-// finished work remains. Running it again continues.
+// returns a line about the result.
 func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
-	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
-	if err != nil {
-		return "", err
+	all := cfg.rotateKeys == everyTenant
+	id, _ := uuid.Parse(cfg.rotateKeys) // the flags were checked
+	tenants, rows, err := Rotate(ctx, v, id, all, bar)
+	if err == nil && tenants == 0 {
+		err = errors.New("the database has no tenants; is -db right?")
 	}
-	rows, err := Rotate(ctx, v, tenants, cfg.rotateKeys == everyTenant, bar)
 	if err != nil {
 		return "", err
 	}
 	who := "tenant " + cfg.rotateKeys
-	if cfg.rotateKeys == everyTenant {
-		who = fmt.Sprintf("all tenants (%d)", len(tenants))
+	if all {
+		who = fmt.Sprintf("all tenants (%d)", tenants)
 	}
 	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, rows, bar.Took().Round(time.Second)), nil
 }
 
-// Rotate gives tenants new data keys, several at a time, and returns the number of
-// resealed rows. If all is true, it skips tenants that were deleted in the
-// meantime; otherwise a deleted tenant is an error. After an error, calling it
-// again continues.
-func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
-	r := &rotation{bar: bar, all: all, done: make([]int, max(1, len(tenants)))}
-	for _, id := range tenants {
-		stats, err := v.Tenant(id).Stats(ctx)
-		if err := r.failure(id, err); err != nil {
+// Rotate gives a tenant, or all tenants, new data keys. It returns the number of
+// tenants and of resealed rows. If a tenant fails or the program is stopped,
+// finished work remains, and calling Rotate again continues.
+func Rotate(ctx context.Context, v *vault.Vault, tenant uuid.UUID, all bool, bar *terminal.Progress) (tenants, rows int, err error) {
+	total, err := tokensOf(ctx, v, tenant, all)
+	if err != nil {
+		return 0, 0, err
+	}
+	show := func() {
+		if rows < total {
+			bar.Set("Rotating keys", rows, total)
+			return
+		}
+		bar.Set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
+	}
+	show()
+	opts := &vault.RotateOptions{Progress: func(r, t int) {
+		rows, tenants = r, t
+		show()
+	}}
+	if all {
+		err = v.RotateAllDataKeys(ctx, opts)
+	} else if err = v.RotateDataKeys(ctx, tenant, opts); err != nil {
+		err = fmt.Errorf("tenant %s: %w", tenant, err)
+	} else {
+		tenants = 1
+	}
+	if err != nil {
+		err = fmt.Errorf("%w\nrun it again to continue", err)
+	}
+	return tenants, rows, err
+}
+
+// tokensOf returns the number of tokens of a tenant, or of all tenants. Other rows
+// are few.
+func tokensOf(ctx context.Context, v *vault.Vault, tenant uuid.UUID, all bool) (int, error) {
+	if all {
+		sum, err := v.Totals(ctx, math.MaxInt)
+		if err != nil {
 			return 0, err
 		}
-		if stats != nil {
-			r.total += stats.Tokens
-		}
+		return sum.Tokens, nil
 	}
-	if err := r.run(ctx, v, tenants); err != nil {
-		return 0, fmt.Errorf("%w\nrun it again to continue", err)
-	}
-	return r.sum(), nil
-}
-
-// tenantsToRotate returns the tenants that -rotate-keys names.
-func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.UUID, error) {
-	if which != everyTenant {
-		id, err := uuid.Parse(which)
-		return []uuid.UUID{id}, err
-	}
-	tenants, err := AllTenants(ctx, v)
+	stats, err := v.Tenant(tenant).Stats(ctx)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("tenant %s: %w", tenant, err)
 	}
-	if len(tenants) == 0 {
-		return nil, errors.New("the database has no tenants; is -db right?")
-	}
-	return Readable(tenants), nil
-}
-
-// Readable returns the ids of the tenants that can be read. The rotation of all
-// tenants reports the others.
-func Readable(tenants []vault.Tenant) []uuid.UUID {
-	ids := make([]uuid.UUID, 0, len(tenants))
-	for i := range tenants {
-		if !tenants[i].Unreadable {
-			ids = append(ids, tenants[i].ID)
-		}
-	}
-	return ids
-}
-
-// rotation is the rotation of several tenants in progress.
-type rotation struct {
-	bar   *terminal.Progress
-	all   bool // the user chose all tenants
-	total int  // tokens, because other rows are few
-
-	mu   sync.Mutex
-	done []int // rows of each tenant
-}
-
-// run rotates all tenants, several at a time, and returns their errors.
-func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID) error {
-	r.show()
-	if r.all {
-		return v.RotateAllDataKeys(ctx, &vault.RotateAllOptions{Progress: func(p vault.RotateAllProgress) { r.report(0, p.Rows) }})
-	}
-	var wg sync.WaitGroup
-	failed := make([]error, len(tenants))
-	slots := make(chan struct{}, rotateAtOnce)
-	for i, id := range tenants {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			err := v.RotateDataKeys(ctx, id, &vault.RotateOptions{Progress: func(done int) { r.report(i, done) }})
-			failed[i] = r.failure(id, err)
-		})
-	}
-	wg.Wait()
-	return errors.Join(failed...)
-}
-
-// failure adds the tenant to an error. A deleted tenant is an error only if the
-// user named it by id.
-func (r *rotation) failure(tenant uuid.UUID, err error) error {
-	if err == nil || r.all && errors.Is(err, vault.ErrNotFound) {
-		return nil
-	}
-	return fmt.Errorf("tenant %s: %w", tenant, err)
-}
-
-func (r *rotation) report(tenant, done int) {
-	r.mu.Lock()
-	r.done[tenant] = done
-	r.mu.Unlock()
-	r.show()
-}
-
-func (r *rotation) show() {
-	if sum := r.sum(); sum < r.total {
-		r.bar.Set("Rotating keys", sum, r.total)
-		return
-	}
-	r.bar.Set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
-}
-
-// sum returns the number of resealed rows.
-func (r *rotation) sum() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, done := range r.done {
-		n += done
-	}
-	return n
+	return stats.Tokens, nil
 }

@@ -14,11 +14,10 @@ import (
 )
 
 // Export yields tokens with their plaintext, oldest first, until yield
-// returns false. An empty query means all tokens. The use of a token is
-// logged before it is yielded.
-func Export(ctx context.Context, op *core.Op, query string, yield func(tokens.Params) bool) error {
+// returns false. The use of a token is logged before it is yielded.
+func Export(ctx context.Context, op *core.Op, asked tokens.Query, yield func(tokens.Params) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
-	e := &exporter{op: op, asked: exported{query}, pages: make(chan page)}
+	e := &exporter{op: op, asked: exported{asked}, pages: make(chan page)}
 	go e.run(ctx)
 	defer func() {
 		cancel()
@@ -39,13 +38,13 @@ func Export(ctx context.Context, op *core.Op, query string, yield func(tokens.Pa
 }
 
 // exported is the list of tokens of an export.
-type exported struct{ query string }
+type exported struct{ selected tokens.Query }
 
 // Permission implements tokens.Query.
 func (q *exported) Permission() string { return access.TokenUse }
 
 // Binding implements tokens.Query.
-func (q *exported) Binding() []string { return []string{"export", q.query} }
+func (q *exported) Binding() []string { return append([]string{"export"}, q.selected.Binding()...) }
 
 // Condition implements tokens.Query. A caller that may see a whole token may
 // also search for it by its data.
@@ -56,10 +55,12 @@ func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, acc
 	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
 		return nil, access.Reveal, fault.New(fault.ErrForbidden, "an export needs token:use with the transform reveal")
 	}
-	if q.query == "" {
-		return nil, access.Reveal, nil
+	search, ok := q.selected.(*tokens.Search)
+	if !ok {
+		where, _, err := q.selected.Condition(ctx, op)
+		return where, access.Reveal, err
 	}
-	where, _, err := tokens.ReadQuery(ctx, op, q.query)
+	where, _, err := tokens.ReadQuery(ctx, op, search.Query)
 	return where, access.Reveal, err
 }
 

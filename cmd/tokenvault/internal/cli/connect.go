@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -248,7 +247,7 @@ func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
 
 // masterKey reads the master key, and the second master key if there is one.
 func (c *call) masterKey() (vault.AEAD, error) {
-	key, err := c.readKey(masterKeyVariable, string(c.target.MasterKey), "key-file", c.target.KeyFile)
+	key, err := c.readKey(masterKeyVariable, c.target.MasterKey, c.target.KeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -256,43 +255,27 @@ func (c *call) masterKey() (vault.AEAD, error) {
 		return nil, shell.Usagef("no master key is given: use --key-file, or the environment variable %s", masterKeyVariable)
 	}
 	other, err := c.otherKey()
-	if err != nil {
-		return nil, err
-	}
-	if other == nil {
-		return key, nil
+	if err != nil || other == nil {
+		return key, err
 	}
 	return vault.JoinKeys(key, other), nil
 }
 
 // otherKey reads the second master key. It returns nil if there is none.
 func (c *call) otherKey() (vault.AEAD, error) {
-	return c.readKey(otherKeyVariable, string(c.target.OtherKey), "other-key-file", c.target.OtherKeyFile)
+	return c.readKey(otherKeyVariable, c.target.OtherKey, c.target.OtherKeyFile)
 }
 
 // readKey opens the key of a URI on the command line, or reads a key from a file
 // on the command line, from an environment variable, or from a file named in the
 // environment, in this order. It returns nil if there is no key.
-func (c *call) readKey(variable, uri, flagName, file string) (vault.AEAD, error) {
-	text := cmp.Or(uri, c.getenv(variable))
-	if uri == "" && file != "" && (text == "" || c.typed(flagName)) {
-		content, err := os.ReadFile(filepath.Clean(file))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("read the master key: %w\ntokenvault key new creates one", err)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the master key: %w", err)
-		}
-		text = string(content)
+func (c *call) readKey(variable string, uri serve.KeyURI, file string) (vault.AEAD, error) {
+	text := cmp.Or(string(uri), c.getenvForKeys(variable))
+	key, err := c.target.ReadKey(c.ctx, slog.New(slog.NewTextHandler(c.Err, nil)), text, file)
+	if errors.Is(err, fs.ErrNotExist) && text == "" {
+		err = fmt.Errorf("%w\ntokenvault key new creates one", err)
 	}
-	if text == "" {
-		return nil, nil
-	}
-	key, err := c.target.ParseKey(c.ctx, slog.New(slog.NewTextHandler(c.Err, nil)), text)
-	if err != nil {
-		return nil, fmt.Errorf("the master key: %w", err)
-	}
-	return key, nil
+	return key, err
 }
 
 // getenvForKeys is getenv without the keys for which the command line names

@@ -121,7 +121,11 @@ func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipie
 	}
 	bar := terminal.NewProgress(c.Err)
 	defer bar.Clear()
-	for token, err := range from.Export(c.ctx, &vault.ExportOptions{Query: query}) {
+	var sel vault.TokenSelection
+	if query != "" {
+		sel = vault.SearchTokensParams{Query: query}
+	}
+	for token, err := range from.Export(c.ctx, sel) {
 		if err != nil {
 			return n, err
 		}

@@ -184,28 +184,19 @@ func rotateTenants(c *call, all bool) error {
 	if err != nil {
 		return err
 	}
-	var ids []uuid.UUID
-	if all {
-		tenants, err := serve.AllTenants(c.ctx, o.vault)
-		if err != nil {
-			return err
-		}
-		ids = serve.Readable(tenants)
-	} else {
+	var id uuid.UUID
+	if !all {
 		t, err := c.findTenant(c.args[0])
 		if err != nil {
 			return err
 		}
-		ids = append(ids, t.ID)
+		id = t.ID
 	}
 	bar := terminal.NewProgress(c.Err)
-	rows, err := serve.Rotate(c.ctx, o.vault, ids, all, bar)
+	tenants, rows, err := serve.Rotate(c.ctx, o.vault, id, all, bar)
 	bar.Clear()
-	if err != nil {
-		return err
-	}
-	return c.say(nil, map[string]any{"tenants": len(ids), "rows": rows}, "Rotated the keys of %s: %s resealed.",
-		shell.Counted(len(ids), "tenant"), shell.Counted(rows, "row"))
+	return c.say(err, map[string]any{"tenants": tenants, "rows": rows}, "Rotated the keys of %s: %s resealed.",
+		shell.Counted(tenants, "tenant"), shell.Counted(rows, "row"))
 }
 
 func setTenantKey(c *call, remove bool) error {
