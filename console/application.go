@@ -24,26 +24,15 @@ func (q *request) applications(c *vault.Owner, t *vault.Tenant) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]applicationRow, len(list.Data))
-	for i := range list.Data {
-		rows[i] = applicationRow{&list.Data[i], idRef(list.Data[i].ID.String(), "")}
-	}
 	return q.show(http.StatusOK, "applications", q.view("applications", "Applications", t, struct {
-		Rows  []applicationRow
+		Rows  []vault.Application
 		Pager pager
-	}{rows, q.pager(list.Pagination)}))
-}
-
-// applicationRow is an application in a table.
-type applicationRow struct {
-	*vault.Application
-	Ref ref
+	}{list.Data, q.pager(list.Pagination)}))
 }
 
 // applicationBody is the page of an application. A form shows its rights.
 type applicationBody struct {
 	Application *vault.Application
-	Ref         ref
 	Permissions []choice
 	Rules       []ruleForm
 	Blank       ruleForm // for another rule
@@ -90,7 +79,7 @@ func choices(all, held []vault.Permission) []choice {
 
 // formOf fills a form with the rights of an application.
 func formOf(a *vault.Application) *applicationBody {
-	b := &applicationBody{Application: a, Ref: idRef(a.ID.String(), ""), Shown: mark(a), Expires: inputTime(a.ExpiresAt), RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
+	b := &applicationBody{Application: a, Shown: mark(a), Expires: inputTime(a.ExpiresAt), RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
 	can := vault.AllPermissions(a.Type)
 	for i, r := range a.Rules {
 		f := ruleForm{N: i, Priority: strconv.Itoa(r.Priority), Description: r.Description, Container: r.Container,
@@ -229,16 +218,10 @@ func (q *request) deleteApplication() error {
 	return q.seeOther(path, "deleted")
 }
 
-// sessionsBody is the page of active sessions.
-type sessionsBody struct {
-	Rows  []sessionRow
-	Pager pager
-}
-
 // sessionRow is a session in a table.
 type sessionRow struct {
 	*vault.SessionInfo
-	Ref, Creator, Authorizer ref
+	Creator, Authorizer ref
 }
 
 func (q *request) sessions(c *vault.Owner, t *vault.Tenant) error {
@@ -246,15 +229,15 @@ func (q *request) sessions(c *vault.Owner, t *vault.Tenant) error {
 	if err != nil {
 		return err
 	}
-	b := &sessionsBody{Pager: q.pager(list.Pagination)}
-	in := q.in()
+	rows, in := make([]sessionRow, len(list.Data)), q.in()
 	for i := range list.Data {
 		s := &list.Data[i]
-		b.Rows = append(b.Rows, sessionRow{
-			SessionInfo: s, Ref: idRef(s.ID.String(), ""), Creator: q.actorRef(c, in, s.ApplicationID), Authorizer: q.actorRef(c, in, s.AuthorizedBy),
-		})
+		rows[i] = sessionRow{s, q.actorRef(c, in, s.ApplicationID), q.actorRef(c, in, s.AuthorizedBy)}
 	}
-	return q.show(http.StatusOK, "sessions", q.view("sessions", "Sessions", t, b))
+	return q.show(http.StatusOK, "sessions", q.view("sessions", "Sessions", t, struct {
+		Rows  []sessionRow
+		Pager pager
+	}{rows, q.pager(list.Pagination)}))
 }
 
 func endSession(c *vault.Owner, ctx context.Context, id uuid.UUID) error { //nolint:revive // in the order of a method expression

@@ -75,7 +75,7 @@ type source struct {
 	Lines       []sourceLine
 	Args        string
 	Problem     string
-	Trial       *trialView
+	Trial       *vault.TestRun
 }
 
 type sourceLine struct {
@@ -83,20 +83,6 @@ type sourceLine struct {
 	Text string
 	Bad  bool // the error occurred on this line
 }
-
-// trialView is the result of a test run.
-type trialView struct {
-	OK     bool
-	Took   string
-	Status int
-	Title  string
-	Line   int
-	Errors []string
-	Result string
-	Lines  []logLine
-}
-
-type logLine struct{ Level, Text string }
 
 // linesOf splits code into lines and marks line bad. 0 marks no line.
 func linesOf(code string, bad int) []sourceLine {
@@ -262,27 +248,12 @@ func (q *request) try(c *vault.Owner, t *vault.Tenant, read func(*request, *vaul
 	case err != nil:
 		return err
 	default:
-		s.show(trial)
-	}
-	return q.show(status, "program", q.view("code", b.Name, t, b))
-}
-
-// show puts the result of a test run beside the code.
-func (s *source) show(t *vault.TestRun) {
-	v := &trialView{OK: t.Err == nil, Took: duration(t.Took), Result: indented(t.Result)}
-	for _, l := range t.Lines {
-		v.Lines = append(v.Lines, logLine{l.Level, l.Text})
-	}
-	if t.Err != nil {
-		v.Status, v.Title, v.Line = t.Err.Status, t.Err.Title, t.Err.Line()
-		for _, field := range slices.Sorted(maps.Keys(t.Err.Messages)) {
-			v.Errors = append(v.Errors, t.Err.Messages[field]...)
-		}
+		s.Trial = trial
 	}
 	for i := range s.Lines {
-		s.Lines[i].Bad = v.Line > 0 && s.Lines[i].N == v.Line
+		s.Lines[i].Bad = s.Trial != nil && s.Trial.Err != nil && s.Trial.Err.Line() == s.Lines[i].N
 	}
-	s.Trial = v
+	return q.show(status, "program", q.view("code", b.Name, t, b))
 }
 
 func indented(raw vault.JSON) string {

@@ -39,6 +39,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -130,8 +132,8 @@ func (o *Options) withDefaults() Options {
 // until the vault is closed, and needs no closing.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
 	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations(), names: newNames(), tally: &tally{vault: v}}
-	h.live = newHub(h)
-	h.logs = newFollowers(h)
+	h.live = feeds[span, []byte]{room: 1, follow: h.followOverview}
+	h.logs = feeds[uuid.UUID, []vault.LogEntry]{room: 16, follow: h.followLog}
 	for _, rt := range h.routes() {
 		h.mux.Handle(rt.pattern, h.guard(rt))
 	}

@@ -33,21 +33,32 @@ func Actions(h http.Handler) map[string]string {
 	return all
 }
 
-// Join adds screens to a console. round sends them the news once.
-func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, leave func()) {
-	b := h.(*handler).live
-	b.mu.Lock()
-	b.running = true // the caller makes the rounds
-	b.mu.Unlock()
+// Join adds screens to a console. Round sends them the news once, and leave waits
+// until their source has stopped.
+func Join(c http.Handler, n int) (screens []<-chan []byte, round, leave func()) {
+	h := c.(*handler)
+	rounds, ended := make(chan struct{}), make(chan struct{})
+	h.live.follow = func(ctx context.Context, s span, send func([]byte)) {
+		defer close(ended)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-rounds:
+				h.sendOverview(ctx, s, send)
+			}
+		}
+	}
 	var leaves []func()
 	for range n {
-		news, leave := b.join(lastHour)
+		news, leave := h.live.join(lastHour)
 		screens, leaves = append(screens, news), append(leaves, leave)
 	}
-	return screens, b.round, func() {
+	return screens, func() { rounds <- struct{}{} }, func() {
 		for _, leave := range leaves {
 			leave()
 		}
+		<-ended
 	}
 }
 
@@ -59,7 +70,7 @@ func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended 
 	if err != nil {
 		return false, err
 	}
-	err = q.each(s, "news", nil)
+	err = each[int](q, s, "news", nil, nil)
 	return errors.Is(err, errRevoked), err
 }
 

@@ -41,7 +41,7 @@ func serveFile(w http.ResponseWriter, r *http.Request) bool {
 
 var helpers = template.FuncMap{
 	"number": number, "number64": func(n int64) string { return number(int(n)) }, "ago": ago, "gets": gets, "onlyTo": onlyTo, "sentence": sentence, "next": func(i int) int { return i + 1 }, "outcome": outcome, "seconds": seconds, "duration": duration, "moment": moment, "machine": machine,
-	"pathEscape": pathEscape, "mask": mask, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
+	"pathEscape": pathEscape, "mask": mask, "indented": indented, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
 	"args": func(all ...any) []any { return all }, "idRef": func(id uuid.UUID) ref { return idRef(id.String(), "") },
 }
 

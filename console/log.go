@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -247,6 +248,16 @@ func matches(p *vault.ListLogsParams, e *vault.LogEntry) bool {
 		(p.Operation == "" || p.Operation == e.Operation) && (p.ActorID == uuid.UUID{} || p.ActorID == e.ActorID)
 }
 
+// followLog sends new entries of a tenant.
+func (h *handler) followLog(ctx context.Context, tenant uuid.UUID, send func([]vault.LogEntry)) {
+	for batch, err := range h.vault.Tenant(tenant).From(fromConsole).FollowLogs(ctx, "") {
+		if err != nil {
+			return
+		}
+		send(batch.Data)
+	}
+}
+
 // logEvents streams new entries. The entries of a tenant are read once for all
 // pages that follow its log.
 func (q *request) logEvents(c *vault.Owner, _ *vault.Tenant) error {
@@ -257,37 +268,8 @@ func (q *request) logEvents(c *vault.Owner, _ *vault.Tenant) error {
 	if err != nil {
 		return err
 	}
-	return q.each(s, "entries", q.rendered(c, batches, func(e *vault.LogEntry) bool {
-		return matches(&p, e) && (f.Console || !consoleRead(e))
-	}))
-}
-
-// rendered turns batches into HTML rows of the entries that match.
-func (q *request) rendered(c *vault.Owner, batches <-chan []vault.LogEntry, asked func(*vault.LogEntry) bool) <-chan []byte {
-	out := make(chan []byte)
-	go func() {
-		defer close(out)
-		for {
-			select {
-			case <-q.r.Context().Done():
-				return
-			case batch, ok := <-batches:
-				if !ok {
-					return
-				}
-				html := q.rows(c, batch, asked)
-				if len(html) == 0 {
-					continue
-				}
-				select {
-				case out <- html:
-				case <-q.r.Context().Done():
-					return
-				}
-			}
-		}
-	}()
-	return out
+	asked := func(e *vault.LogEntry) bool { return matches(&p, e) && (f.Console || !consoleRead(e)) }
+	return each(q, s, "entries", batches, func(batch []vault.LogEntry) []byte { return q.rows(c, batch, asked) })
 }
 
 // rows renders entries, newest first. Links are relative to the page of the log,

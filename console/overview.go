@@ -1,10 +1,12 @@
 package console
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -35,7 +37,7 @@ const mostTenants = 200
 
 // overview returns the page for a span of time.
 func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
-	known, err := h.live.look(ctx)
+	known, err := h.database.look(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +61,31 @@ func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
 		o.Plots = o.Plots[:2] // the rest is not in the log
 	}
 	return &o, nil
+}
+
+// databaseEvery is how often the database is queried. Figures of the process are
+// newer.
+const databaseEvery = 10 * time.Second
+
+// databaseFigures are the figures of the overview that come from the database.
+type databaseFigures struct {
+	mu   sync.Mutex // so that concurrent pages query the database once
+	last *overview
+	at   time.Time
+}
+
+// look returns figures that are at most databaseEvery old.
+func (d *databaseFigures) look(ctx context.Context, h *handler) (*overview, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last != nil && time.Since(d.at) < databaseEvery {
+		return d.last, nil
+	}
+	o, err := h.lookAtDatabase(ctx)
+	if err == nil {
+		d.last, d.at = o, time.Now()
+	}
+	return o, err
 }
 
 // lookAtDatabase reads counters but no tokens.
@@ -131,6 +158,31 @@ func (q *request) overview() error {
 	return q.show(http.StatusOK, "overview", q.view("overview", "Overview", nil, o))
 }
 
+// followOverview sends the overview of a span as HTML, every Options.Refresh.
+func (h *handler) followOverview(ctx context.Context, s span, send func([]byte)) {
+	tick := time.NewTicker(h.opts.Refresh)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		h.sendOverview(ctx, s, send)
+	}
+}
+
+// sendOverview sends the overview once. After an error, the page keeps its old
+// figures until the next time.
+func (h *handler) sendOverview(ctx context.Context, s span, send func([]byte)) {
+	ctx, cancel := context.WithTimeout(ctx, databaseEvery)
+	defer cancel()
+	var html bytes.Buffer
+	if o, err := h.overview(ctx, s); err == nil && pages["overview"].ExecuteTemplate(&html, "live", o) == nil {
+		send(html.Bytes())
+	}
+}
+
 // overviewEvents keeps the first page up to date.
 func (q *request) overviewEvents() error {
 	news, leave := q.live.join(q.span())
@@ -139,5 +191,5 @@ func (q *request) overviewEvents() error {
 	if err != nil {
 		return err
 	}
-	return q.each(s, "overview", news)
+	return each(q, s, "overview", news, func(html []byte) []byte { return html })
 }

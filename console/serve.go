@@ -21,8 +21,9 @@ type handler struct {
 	vault     *vault.Vault
 	opts      Options
 	mux       *http.ServeMux
-	live      *hub
-	logs      *followers
+	live      feeds[span, []byte]                // the overview as HTML
+	logs      feeds[uuid.UUID, []vault.LogEntry] // by tenant
+	database  databaseFigures
 	rotations *rotations
 	names     *names
 	tally     *tally

@@ -11,11 +11,6 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// sinksBody is the page of the log sinks.
-type sinksBody struct {
-	Sinks []sinkView
-}
-
 // sinkView is a sink with its tenants.
 type sinkView struct {
 	vault.SinkStatus
@@ -45,7 +40,7 @@ func (q *request) sinks() error {
 	if err != nil {
 		return err
 	}
-	b := &sinksBody{}
+	var b []sinkView
 	health := q.vault.SinkHealth()
 	names := q.tenantNames()
 	for i := range all {
@@ -64,7 +59,7 @@ func (q *request) sinks() error {
 		if len(s.Rows) > mostSinkRows {
 			s.Rows, s.More = s.Rows[:mostSinkRows], len(s.Rows)-mostSinkRows
 		}
-		b.Sinks = append(b.Sinks, s)
+		b = append(b, s)
 	}
 	return q.show(http.StatusOK, "sinks", q.view("sinks", "Log sinks", nil, b))
 }

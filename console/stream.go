@@ -8,10 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault"
 )
 
 // beat is how often a stream without news sends a comment, so that the server
@@ -72,9 +68,10 @@ func (s *stream) write(text string) error {
 	return nil
 }
 
-// each sends the values of a channel until the channel is closed, the browser
-// disconnects, the user loses the right to see them, or the console stops.
-func (q *request) each(s *stream, event string, from <-chan []byte) error {
+// each sends the values of a channel as HTML until the channel is closed, the browser
+// disconnects, the user loses the right to see them, or the console stops. It skips
+// values without HTML.
+func each[T any](q *request, s *stream, event string, from <-chan T, html func(T) []byte) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {
@@ -84,11 +81,13 @@ func (q *request) each(s *stream, event string, from <-chan []byte) error {
 			return errGone
 		case <-q.opts.Stop:
 			return nil
-		case data, ok := <-from:
+		case value, ok := <-from:
 			if !ok {
 				return nil
 			}
-			err = s.send(event, data)
+			if data := html(value); len(data) > 0 {
+				err = s.send(event, data)
+			}
 		case <-tick.C:
 			err = s.still()
 		}
@@ -98,72 +97,75 @@ func (q *request) each(s *stream, event string, from <-chan []byte) error {
 	}
 }
 
-// followers follow the logs of tenants. Each log that open pages show is followed
-// once for all of them.
-type followers struct {
-	h *handler
+// feeds are sources of news for open pages. Each source works once for all pages that
+// show it, and stops when the last of them is closed.
+type feeds[K comparable, T any] struct {
+	room int // for news that a page has not shown yet
+	// follow sends the news of a source until ctx ends. It may end earlier; then the
+	// streams of its pages end too, and the browsers reconnect.
+	follow func(ctx context.Context, source K, send func(T))
 
 	mu  sync.Mutex
-	all map[uuid.UUID]*follower
+	all map[K]*feed[T]
 }
 
-// follower follows one log.
-type follower struct {
-	screens map[chan []vault.LogEntry]bool
-	stop    context.CancelFunc
+// feed is a source that pages show.
+type feed[T any] struct {
+	pages map[chan T]bool
+	stop  context.CancelFunc
 }
 
-func newFollowers(h *handler) *followers { return &followers{h: h, all: map[uuid.UUID]*follower{}} }
-
-// join adds a screen until leave is called.
-func (f *followers) join(tenant uuid.UUID) (batches <-chan []vault.LogEntry, leave func()) {
-	c := make(chan []vault.LogEntry, 16)
+// join adds a page until leave is called.
+func (f *feeds[K, T]) join(source K) (news <-chan T, leave func()) {
+	c := make(chan T, f.room)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	one := f.all[tenant]
+	one := f.all[source]
 	if one == nil {
+		if f.all == nil {
+			f.all = map[K]*feed[T]{}
+		}
 		ctx, stop := context.WithCancel(context.Background())
-		one = &follower{screens: map[chan []vault.LogEntry]bool{}, stop: stop}
-		f.all[tenant] = one
-		go f.run(ctx, tenant, one)
+		one = &feed[T]{pages: map[chan T]bool{}, stop: stop}
+		f.all[source] = one
+		go f.run(ctx, source, one)
 	}
-	one.screens[c] = true
+	one.pages[c] = true
 	return c, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(one.screens, c)
-		if len(one.screens) == 0 {
-			one.stop()
-			if f.all[tenant] == one {
-				delete(f.all, tenant)
-			}
+		delete(one.pages, c)
+		if len(one.pages) == 0 {
+			f.end(source, one)
 		}
 	}
 }
 
-// run sends entries to the screens. When it ends, their streams end and the
-// browsers reconnect.
-func (f *followers) run(ctx context.Context, tenant uuid.UUID, one *follower) {
-	for batch, err := range f.h.vault.Tenant(tenant).From(fromConsole).FollowLogs(ctx, "") {
-		if err != nil {
-			break
-		}
+// run sends news to the pages of a source.
+func (f *feeds[K, T]) run(ctx context.Context, source K, one *feed[T]) {
+	f.follow(ctx, source, func(news T) {
 		f.mu.Lock()
-		for c := range one.screens {
+		defer f.mu.Unlock()
+		for c := range one.pages {
 			select {
-			case c <- batch.Data:
-			default: // a slow browser misses entries; the page has them after a reload
+			case c <- news:
+			default: // a slow browser misses news; the page has them after a reload
 			}
 		}
-		f.mu.Unlock()
-	}
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.all[tenant] == one {
-		delete(f.all, tenant)
-	}
-	for c := range one.screens {
+	f.end(source, one)
+	for c := range one.pages {
 		close(c)
-		delete(one.screens, c)
+		delete(one.pages, c)
+	}
+}
+
+// end stops a source. The caller holds the lock.
+func (f *feeds[K, T]) end(source K, one *feed[T]) {
+	one.stop()
+	if f.all[source] == one {
+		delete(f.all, source)
 	}
 }

@@ -14,11 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// systemBody is the page about the program and its settings.
-type systemBody struct {
-	Groups []factGroup
-}
-
+// factGroup is a part of the page about the program and its settings.
 type factGroup struct {
 	Title string
 	Facts []fact
@@ -32,14 +28,14 @@ func (q *request) system() error {
 	if err != nil {
 		return err
 	}
-	b := &systemBody{Groups: []factGroup{
+	b := []factGroup{
 		{"Program", programFacts()},
 		{"Settings", settingFacts(&s.Config)},
 		{"Egress policy", egressFacts(&s.Config.Egress)},
 		{"Database", databaseFacts(s)},
 		{"Reactor and proxy code", q.runFacts(s)},
 		{"Process", processFacts()},
-	}}
+	}
 	return q.show(http.StatusOK, "system", q.view("system", "System", nil, b))
 }
 

@@ -79,20 +79,19 @@ type tenantsBody struct {
 // tenantRow is a tenant in a table.
 type tenantRow struct {
 	*vault.Tenant
-	Ref            ref
 	Tokens, Errors int
 	KeyAge         string
 }
 
 func (q *request) tenantRow(t *vault.Tenant) (*tenantRow, error) {
 	if t.Unreadable {
-		return &tenantRow{Tenant: t, Ref: idRef(t.ID.String(), "")}, nil
+		return &tenantRow{Tenant: t}, nil
 	}
 	stats, err := q.vault.Tenant(t.ID).Stats(q.r.Context())
 	if err != nil {
 		return nil, err
 	}
-	row := &tenantRow{Tenant: t, Ref: idRef(t.ID.String(), ""), Tokens: stats.Tokens, KeyAge: days(time.Since(stats.SealedSince(t)))}
+	row := &tenantRow{Tenant: t, Tokens: stats.Tokens, KeyAge: days(time.Since(stats.SealedSince(t)))}
 	if q.opts.Recorder != nil {
 		row.Errors = q.opts.Recorder.errorsOf(t.ID)
 	}
