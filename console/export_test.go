@@ -13,15 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Look reads the overview from the database, without the cache.
-func Look(ctx context.Context, h http.Handler) (tokens int, err error) {
-	o, err := h.(*handler).lookAtDatabase(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return o.Tokens, nil
-}
-
 // Actions returns the patterns of all actions, with the roles that they require.
 func Actions(h http.Handler) map[string]string {
 	all := map[string]string{}
