@@ -279,13 +279,11 @@ func (p *params) date(name string) (time.Time, error) {
 }
 
 func applicationFilter(p *params) (vault.ListApplicationsParams, error) {
-	f := vault.ListApplicationsParams{Name: p.text("name")}
+	of, err := codeFilter(p)
+	f := vault.ListApplicationsParams{IDs: of.IDs, Name: of.Name, PageParams: of.PageParams}
 	for _, t := range p.all("type") {
 		f.Types = append(f.Types, vault.ApplicationType(t))
 	}
-	var err error
-	f.IDs, err = p.ids()
-	f.PageParams = p.page()
 	return f, err
 }
 

@@ -87,36 +87,9 @@ func decode[P any, D decoder[P]](ctx context.Context, in *input) (P, error) {
 	return p, err
 }
 
-// create returns an operation that creates an entity from the parameters in
-// the body.
-func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error), id func(*T) string) operation {
-	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		p, err := decode[P, D](ctx, in)
-		if err != nil {
-			return output{}, err
-		}
-		t, err := do(in.client, ctx, p)
-		if err != nil {
-			return output{}, err
-		}
-		return output{created: true, id: id(t), body: t}, nil
-	}}
-}
-
-// open creates an entity that takes no parameters and has no address.
-func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation {
-	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (output, error) {
-		if err := in.noFields(); err != nil {
-			return output{}, err
-		}
-		t, err := do(in.client, ctx)
-		return output{created: true, body: t}, err
-	}}
-}
-
 // query runs an operation that takes parameters in the body and returns a
 // result.
-func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
+func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		p, err := decode[P, D](ctx, in)
 		if err != nil {
@@ -127,22 +100,41 @@ func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*
 	}}
 }
 
-// repeatable marks an operation that needs no idempotency key.
-func repeatable(op operation) operation {
-	op.repeats = true
+// create returns an operation that creates an entity from the parameters in
+// the body.
+func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error), id func(*T) string) operation {
+	return query[P, *T, D](do).then(func(_ *input, out *output) { out.created, out.id = true, id(out.body.(*T)) })
+}
+
+// then changes the output of an operation that succeeds.
+func (op operation) then(change func(*input, *output)) operation {
+	run := op.run
+	op.run = func(ctx context.Context, in *input) (output, error) {
+		out, err := run(ctx, in)
+		if err != nil {
+			return output{}, err
+		}
+		change(in, &out)
+		return out, nil
+	}
 	return op
+}
+
+// open creates an entity that takes no parameters and has no address.
+func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation {
+	return act(noID, withoutID(do)).then(func(_ *input, out *output) { out.created = true })
 }
 
 // perform runs an operation that takes parameters in the body and returns
 // nothing.
 func perform[P any, D decoder[P]](do func(*vault.Client, context.Context, P) error) operation {
-	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		p, err := decode[P, D](ctx, in)
-		if err != nil {
-			return output{}, err
-		}
-		return output{}, do(in.client, ctx, p)
-	}}
+	return query[P, any, D](func(c *vault.Client, ctx context.Context, p P) (any, error) { return nil, do(c, ctx, p) })
+}
+
+// repeatable marks an operation that needs no idempotency key.
+func repeatable(op operation) operation {
+	op.repeats = true
+	return op
 }
 
 // document runs an operation on a body that may be any JSON.
@@ -171,8 +163,15 @@ func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, cont
 
 // plainList is list without pages or filters.
 func plainList[T any](do func(*vault.Client, context.Context) (T, error)) operation {
-	return list(func(*params) (none struct{}, err error) { return none, nil },
-		func(c *vault.Client, ctx context.Context, _ struct{}) (T, error) { return do(c, ctx) })
+	return list(func(*params) (none struct{}, err error) { return none, nil }, withoutID(do))
+}
+
+// noID is the id of the one entity of a kind that belongs to the caller.
+func noID(string) (none struct{}) { return none }
+
+// withoutID adapts a method about such an entity.
+func withoutID[T any](do func(*vault.Client, context.Context) (T, error)) func(*vault.Client, context.Context, struct{}) (T, error) {
+	return func(c *vault.Client, ctx context.Context, _ struct{}) (T, error) { return do(c, ctx) }
 }
 
 // cursorPage is the body of a list by cursor. The cursor also has the name
@@ -231,14 +230,11 @@ func searchTokens(c *vault.Client, ctx context.Context, p cursorSearch) (*cursor
 
 // show runs an operation whose result depends only on the caller's key.
 func show[T any](do func(*vault.Client, context.Context) (T, error)) operation {
-	return operation{reads: true, run: func(ctx context.Context, in *input) (output, error) {
-		t, err := do(in.client, ctx)
-		return output{body: t}, err
-	}}
+	return read(noID, withoutID(do))
 }
 
 // read returns one entity.
-func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (*T, error)) operation {
+func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (T, error)) operation {
 	return operation{reads: true, run: func(ctx context.Context, in *input) (output, error) {
 		t, err := do(in.client, ctx, id(in.id))
 		return output{body: t}, err
@@ -278,8 +274,7 @@ func decodeReplacement(data []byte, params json.Unmarshaler) error {
 
 // replaceOwn is replace for the one entity of a kind that belongs to the caller.
 func replaceOwn[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
-	return replace[struct{}, P, T, D](func(string) (none struct{}) { return none },
-		func(c *vault.Client, ctx context.Context, _ struct{}, p P) (*T, error) { return do(c, ctx, p) })
+	return replace[struct{}, P, T, D](noID, func(c *vault.Client, ctx context.Context, _ struct{}, p P) (*T, error) { return do(c, ctx, p) })
 }
 
 // update applies the merge patch in the body to an entity.
@@ -318,17 +313,12 @@ func keyless(do func(context.Context) (any, error)) operation {
 
 // silent omits the response body unless the caller prefers it.
 func silent(op operation) operation {
-	run := op.run
 	op.silent = true
-	op.run = func(ctx context.Context, in *input) (output, error) {
-		out, err := run(ctx, in)
-		if err != nil || !in.shown {
-			return output{}, err
+	return op.then(func(in *input, out *output) {
+		if out.status = http.StatusOK; !in.shown {
+			*out = output{}
 		}
-		out.status = http.StatusOK
-		return out, nil
-	}
-	return op
+	})
 }
 
 // followLogs adapts NextLogs to list.
