@@ -70,11 +70,7 @@ type PermissionInfo struct {
 func (c *Client) ListPermissions(ctx context.Context) ([]PermissionInfo, error) {
 	return run(ctx, c, &core.VerbListPermissions, func(context.Context, *core.Op) (all []PermissionInfo, err error) {
 		for _, p := range access.Catalogue() {
-			types := make([]ApplicationType, len(p.ApplicationTypes))
-			for i, h := range p.ApplicationTypes {
-				types[i] = ApplicationType(h)
-			}
-			all = append(all, PermissionInfo{Permission(p.Type), p.Description, types})
+			all = append(all, PermissionInfo{Permission(p.Type), p.Description, as[ApplicationType](p.ApplicationTypes)})
 		}
 		return all, nil
 	})
@@ -91,24 +87,14 @@ func AllPermissions(typ ApplicationType) []Permission {
 	return all
 }
 
-func permissionsOf(texts []string) []Permission {
-	if texts == nil {
+// as converts a list of strings of one type to another. Nil stays nil.
+func as[To, From ~string](list []From) []To {
+	if list == nil {
 		return nil
 	}
-	out := make([]Permission, len(texts))
-	for i, p := range texts {
-		out[i] = Permission(p)
-	}
-	return out
-}
-
-func texts(permissions []Permission) []string {
-	if permissions == nil {
-		return nil
-	}
-	out := make([]string, len(permissions))
-	for i, p := range permissions {
-		out[i] = string(p)
+	out := make([]To, len(list))
+	for i, x := range list {
+		out[i] = To(x)
 	}
 	return out
 }
@@ -153,7 +139,7 @@ type Condition struct {
 func accessRules(rules []AccessRule) []access.Rule {
 	out := make([]access.Rule, len(rules))
 	for i, r := range rules {
-		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: texts(r.Permissions), Destinations: r.Destinations}
+		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: as[string](r.Permissions), Destinations: r.Destinations}
 		_ = out[i].Transform.UnmarshalText([]byte(r.Transform))
 		for _, c := range r.Conditions {
 			out[i].Conditions = append(out[i].Conditions, access.Condition{
@@ -170,7 +156,7 @@ func rulesOf(rules []access.Rule) []AccessRule {
 	out := make([]AccessRule, len(rules))
 	for i, r := range rules {
 		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
-			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions), Destinations: slices.Clone(r.Destinations)}
+			Transform: Transform(r.Transform.String()), Permissions: as[Permission](r.Permissions), Destinations: slices.Clone(r.Destinations)}
 		for _, c := range r.Conditions {
 			out[i].Conditions = append(out[i].Conditions, Condition{string(c.Attribute), string(c.Operator), c.Value})
 		}

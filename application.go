@@ -65,7 +65,7 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in applications.Params
 		in.Read(r)
-		*p = ApplicationParams{in.Name, ApplicationType(in.Type), permissionsOf(in.Permissions), rulesOf(in.Rules), in.ExpiresAt}
+		*p = ApplicationParams{in.Name, ApplicationType(in.Type), as[Permission](in.Permissions), rulesOf(in.Rules), in.ExpiresAt}
 	})
 }
 
@@ -77,7 +77,7 @@ func (a *Application) Params() ApplicationParams {
 
 // inside returns the parameters in the type of the internal package.
 func (p *ApplicationParams) inside() *applications.Params {
-	return &applications.Params{Name: p.Name, Type: string(p.Type), Permissions: texts(p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt}
+	return &applications.Params{Name: p.Name, Type: string(p.Type), Permissions: as[string](p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt}
 }
 
 // Same reports whether p and q describe the same application. It ignores the order
@@ -88,7 +88,7 @@ func (p ApplicationParams) Same(q ApplicationParams) bool { return p.inside().Sa
 func applicationOf(a *applications.Application) *Application {
 	return &Application{
 		ID: a.ID, TenantID: a.TenantID, Name: a.Name, Type: ApplicationType(a.Type), Key: a.Key,
-		Permissions: permissionsOf(a.Permissions), Rules: rulesOf(a.Rules), ExpiresAt: a.ExpiresAt,
+		Permissions: as[Permission](a.Permissions), Rules: rulesOf(a.Rules), ExpiresAt: a.ExpiresAt,
 		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, ModifiedBy: a.ModifiedBy, ModifiedAt: a.ModifiedAt, Unreadable: a.Unreadable,
 	}
 }

@@ -55,92 +55,76 @@ func (cfg *Config) scriptLog() func(uuid.UUID, core.Entity, script.Line) {
 	}
 }
 
+// hostOperation is an operation of the client instance that running code has.
+type hostOperation = func(context.Context, *Client, JSON) (any, error)
+
 // hostOperations are the operations of the client instance, by name, with the
 // arguments and results of the REST API.
-var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error){
-	"tokens.create": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		var p TokenParams
-		if err := p.UnmarshalJSON(args); err != nil {
-			return nil, err
-		}
-		return c.CreateToken(ctx, p)
-	},
-	"tokens.retrieve": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		id, _, err := idAndMore(args, "")
-		if err != nil {
-			return nil, err
-		}
+var hostOperations = map[string]hostOperation{
+	"tokens.create": taking((*TokenParams).UnmarshalJSON, (*Client).CreateToken),
+	"tokens.retrieve": withID("", func(ctx context.Context, c *Client, id string, _ JSON) (any, error) {
 		return c.GetToken(ctx, id)
-	},
-	"tokens.update": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		id, patch, err := idAndMore(args, "patch")
-		if err != nil {
-			return nil, err
-		}
+	}),
+	"tokens.update": withID("patch", func(ctx context.Context, c *Client, id string, patch JSON) (any, error) {
 		return c.PatchToken(ctx, id, patch)
-	},
-	"tokens.delete": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		id, _, err := idAndMore(args, "")
-		if err != nil {
-			return nil, err
-		}
+	}),
+	"tokens.delete": withID("", func(ctx context.Context, c *Client, id string, _ JSON) (any, error) {
 		return nil, c.DeleteToken(ctx, id)
-	},
-	"tokens.list": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		p, err := readTokenList(args)
-		if err != nil {
-			return nil, err
-		}
-		return c.ListTokens(ctx, p)
-	},
-	"tokens.search": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		var p SearchTokensParams
-		if err := p.UnmarshalJSON(args); err != nil {
-			return nil, err
-		}
-		return c.SearchTokens(ctx, p)
-	},
-	"tokenize":   func(ctx context.Context, c *Client, args JSON) (any, error) { return c.Tokenize(ctx, args) },
-	"detokenize": func(ctx context.Context, c *Client, args JSON) (any, error) { return c.Detokenize(ctx, args) },
-	"reactors.react": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		text, body, err := idAndMore(args, "body")
-		if err != nil {
-			return nil, err
-		}
-		var p ReactParams
-		if err := p.UnmarshalJSON(body); err != nil {
-			return nil, err
-		}
-		id, err := uuid.Parse(text)
-		if err != nil {
-			return nil, fault.New(ErrNotFound, "reactor not found")
-		}
-		if p.CallbackURL == "" {
-			return c.React(ctx, id, p)
-		}
-		_, err = c.ReactAsync(ctx, id, p)
-		return nil, err
-	},
-	"proxy.get":    proxyOperation(http.MethodGet),
-	"proxy.post":   proxyOperation(http.MethodPost),
-	"proxy.put":    proxyOperation(http.MethodPut),
-	"proxy.patch":  proxyOperation(http.MethodPatch),
-	"proxy.delete": proxyOperation(http.MethodDelete),
-	"logs.list": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		p, err := readLogList(args)
-		if err != nil {
-			return nil, err
-		}
-		return c.ListLogs(ctx, p)
-	},
+	}),
+	"tokens.list":     taking(readTokenList, (*Client).ListTokens),
+	"tokens.search":   taking((*SearchTokensParams).UnmarshalJSON, (*Client).SearchTokens),
+	"tokenize":        func(ctx context.Context, c *Client, args JSON) (any, error) { return c.Tokenize(ctx, args) },
+	"detokenize":      func(ctx context.Context, c *Client, args JSON) (any, error) { return c.Detokenize(ctx, args) },
+	"reactors.react":  withID("body", reactOperation),
+	"proxy.get":       proxyOperation(http.MethodGet),
+	"proxy.post":      proxyOperation(http.MethodPost),
+	"proxy.put":       proxyOperation(http.MethodPut),
+	"proxy.patch":     proxyOperation(http.MethodPatch),
+	"proxy.delete":    proxyOperation(http.MethodDelete),
+	"logs.list":       taking(readLogList, (*Client).ListLogs),
 	"sessions.create": func(ctx context.Context, c *Client, _ JSON) (any, error) { return c.CreateSession(ctx) },
-	"sessions.authorize": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		var g SessionGrant
-		if err := g.UnmarshalJSON(args); err != nil {
+	"sessions.authorize": taking((*SessionGrant).UnmarshalJSON, func(c *Client, ctx context.Context, g SessionGrant) (any, error) { //nolint:revive // in the order of a method expression
+		return nil, c.AuthorizeSession(ctx, g)
+	}),
+}
+
+// taking returns an operation that reads parameters and passes them to a method.
+func taking[P, T any](read func(*P, []byte) error, do func(*Client, context.Context, P) (T, error)) hostOperation {
+	return func(ctx context.Context, c *Client, args JSON) (any, error) {
+		var p P
+		if err := read(&p, args); err != nil {
 			return nil, err
 		}
-		return nil, c.AuthorizeSession(ctx, g)
-	},
+		return do(c, ctx, p)
+	}
+}
+
+// withID returns an operation on the entity with an id, which may have one more
+// field.
+func withID(more string, do func(ctx context.Context, c *Client, id string, rest JSON) (any, error)) hostOperation {
+	return func(ctx context.Context, c *Client, args JSON) (any, error) {
+		id, rest, err := idAndMore(args, more)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, c, id, rest)
+	}
+}
+
+func reactOperation(ctx context.Context, c *Client, text string, body JSON) (any, error) {
+	var p ReactParams
+	if err := p.UnmarshalJSON(body); err != nil {
+		return nil, err
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return nil, fault.New(ErrNotFound, "reactor not found")
+	}
+	if p.CallbackURL == "" {
+		return c.React(ctx, id, p)
+	}
+	_, err = c.ReactAsync(ctx, id, p)
+	return nil, err
 }
 
 // idAndMore reads an object that has an id and one more field.
@@ -160,32 +144,27 @@ func idAndMore(args JSON, more string) (id string, rest JSON, err error) {
 }
 
 // readTokenList reads the filters of tokens.list.
-func readTokenList(args JSON) (p ListTokensParams, err error) {
-	err = readObject(args, func(r *form.Reader) {
-		p.IDs = r.TextOrTexts("id")
-		for _, t := range r.TextOrTexts("type") {
-			p.Types = append(p.Types, TokenType(t))
-		}
+func readTokenList(p *ListTokensParams, args []byte) error {
+	return readObject(args, func(r *form.Reader) {
+		p.IDs, p.Types = r.TextOrTexts("id"), as[TokenType](r.TextOrTexts("type"))
 		p.Metadata = r.TextMap("metadata")
 		p.PageParams = readPage(r)
 	})
-	return p, err
 }
 
 // readLogList reads the filters of logs.list.
-func readLogList(args JSON) (p ListLogsParams, err error) {
-	err = readObject(args, func(r *form.Reader) {
+func readLogList(p *ListLogsParams, args []byte) error {
+	return readObject(args, func(r *form.Reader) {
 		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
 		p.Operation, p.ActorType = LogOperation(r.Text("operation")), ActorType(r.Text("actor_type"))
 		p.ActorID, _ = r.ID("actor_id")
 		p.StartDate, p.EndDate = r.Moment("start_date"), r.Moment("end_date")
 		p.PageParams = readPage(r)
 	})
-	return p, err
 }
 
 // proxyOperation lets running code send a request through a proxy.
-func proxyOperation(method string) func(context.Context, *Client, JSON) (any, error) {
+func proxyOperation(method string) hostOperation {
 	return func(ctx context.Context, c *Client, args JSON) (any, error) {
 		return c.v.relay.ScriptCall(ctx, c.caller(), method, json.RawMessage(args))
 	}

@@ -31,11 +31,7 @@ type TokenSelection interface {
 }
 
 func (p ListTokensParams) selection() (q tokens.Query, page PageParams, searches bool) {
-	l := &tokens.List{IDs: p.IDs, Metadata: p.Metadata}
-	for _, t := range p.Types {
-		l.Types = append(l.Types, string(t))
-	}
-	return l, p.PageParams, false
+	return &tokens.List{IDs: p.IDs, Types: as[string](p.Types), Metadata: p.Metadata}, p.PageParams, false
 }
 
 func (p SearchTokensParams) selection() (q tokens.Query, page PageParams, searches bool) {

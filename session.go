@@ -38,7 +38,7 @@ type SessionGrant struct {
 func (g *SessionGrant) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		g.Nonce = r.Text("nonce")
-		g.Permissions = permissionsOf(r.Texts("permissions"))
+		g.Permissions = as[Permission](r.Texts("permissions"))
 		g.Rules = rulesOf(applications.ReadRules(r))
 		g.ExpiresAt = r.Moment("expires_at")
 	})
@@ -67,7 +67,7 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 // the session ends.
 func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
 	return runErr(ctx, c, &core.VerbAuthorizeSession, func(ctx context.Context, op *core.Op) error {
-		rights := core.Rights{Permissions: texts(g.Permissions), Rules: accessRules(g.Rules)}
+		rights := core.Rights{Permissions: as[string](g.Permissions), Rules: accessRules(g.Rules)}
 		return sessions.Authorize(ctx, op, &sessions.Grant{Nonce: g.Nonce, Rights: rights, ExpiresAt: g.ExpiresAt}, c.v.cfg.MaxSessionLife)
 	})
 }
@@ -122,7 +122,7 @@ func sessionInfos(alive []sessions.Info) []SessionInfo {
 	out := make([]SessionInfo, len(alive))
 	for i, s := range alive {
 		out[i] = SessionInfo{
-			ID: s.ID, ApplicationID: s.ApplicationID, AuthorizedBy: s.AuthorizedBy, Permissions: permissionsOf(s.Permissions),
+			ID: s.ID, ApplicationID: s.ApplicationID, AuthorizedBy: s.AuthorizedBy, Permissions: as[Permission](s.Permissions),
 			Rules: rulesOf(s.Rules), CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, Unreadable: s.Unreadable,
 		}
 	}

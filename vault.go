@@ -45,6 +45,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -218,38 +219,18 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.SweepEvery == 0 {
-		c.SweepEvery = defaultSweepEvery
-	}
-	if c.WorkEvery == 0 {
-		c.WorkEvery = defaultWorkEvery
-	}
-	if c.ProxyTimeout <= 0 {
-		c.ProxyTimeout = defaultProxyWait
-	}
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = defaultMaxBytes
-	}
-	if c.MaxTokens <= 0 {
-		c.MaxTokens = defaultMaxTokens
-	}
-	if c.MaxPageBytes <= 0 {
-		c.MaxPageBytes = defaultMaxPage
-	}
-	if c.MaxMemory <= 0 {
-		c.MaxMemory = defaultMaxMemory
-	}
+	c.SweepEvery = cmp.Or(c.SweepEvery, defaultSweepEvery)
+	c.WorkEvery = cmp.Or(c.WorkEvery, defaultWorkEvery)
+	c.ProxyTimeout = cmp.Or(max(c.ProxyTimeout, 0), defaultProxyWait)
+	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), defaultMaxBytes)
+	c.MaxTokens = cmp.Or(max(c.MaxTokens, 0), defaultMaxTokens)
+	c.MaxPageBytes = cmp.Or(max(c.MaxPageBytes, 0), defaultMaxPage)
+	c.MaxMemory = cmp.Or(max(c.MaxMemory, 0), defaultMaxMemory)
+	c.KeyAge = cmp.Or(c.KeyAge, defaultKeyAge)
+	c.KeyGrace = cmp.Or(c.KeyGrace, defaultKeyGrace)
+	c.SinkGrace = cmp.Or(c.SinkGrace, defaultSinkGrace)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.KeyAge == 0 {
-		c.KeyAge = defaultKeyAge
-	}
-	if c.KeyGrace == 0 {
-		c.KeyGrace = defaultKeyGrace
-	}
-	if c.SinkGrace == 0 {
-		c.SinkGrace = defaultSinkGrace
 	}
 	return c, checkLogRetention(c.LogRetention)
 }

@@ -36,6 +36,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -180,18 +181,10 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		c = *o
 	}
-	if c.Prefix == "" {
-		c.Prefix = defaultPrefix
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = defaultMaxBody
-	}
-	if c.MaxResponse == 0 {
-		c.MaxResponse = defaultMaxResponse
-	}
-	if c.BodyTimeout == 0 {
-		c.BodyTimeout = defaultBodyTimeout
-	}
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.MaxResponse = cmp.Or(c.MaxResponse, defaultMaxResponse)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, defaultBodyTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,7 @@
 package vaultclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -108,24 +109,17 @@ func (o *Options) complete() (Options, error) {
 	case c.Retry.Attempts < 0 || c.Retry.Attempts > maxAttempts || c.Retry.MinDelay < 0 || c.Retry.MaxDelay < 0:
 		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and its delays must not be negative")
 	}
-	setDefault(&c.Prefix, defaultPrefix)
-	setDefault(&c.UserAgent, defaultUserAgent)
-	setDefault(&c.Timeout, defaultTimeout)
-	setDefault(&c.MaxAnswer, defaultMaxAnswer)
-	setDefault(&c.Retry.Attempts, defaultAttempts)
-	setDefault(&c.Retry.MinDelay, defaultMinDelay)
-	setDefault(&c.Retry.MaxDelay, defaultMaxDelay)
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.MaxAnswer = cmp.Or(c.MaxAnswer, defaultMaxAnswer)
+	c.Retry.Attempts = cmp.Or(c.Retry.Attempts, defaultAttempts)
+	c.Retry.MinDelay = cmp.Or(c.Retry.MinDelay, defaultMinDelay)
+	c.Retry.MaxDelay = cmp.Or(c.Retry.MaxDelay, defaultMaxDelay)
 	if c.Retry.Sleep == nil {
 		c.Retry.Sleep = pace.Sleep
 	}
 	return c, nil
-}
-
-func setDefault[T comparable](p *T, value T) {
-	var zero T
-	if *p == zero {
-		*p = value
-	}
 }
 
 func isHeaderRune(r rune) bool {
