@@ -1,14 +1,17 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -82,12 +85,7 @@ func otherMasterKey(ctx context.Context, cfg *Config, logger *slog.Logger) ([]va
 // returns that process's key.
 func createMasterKey(path string) (*vault.Key, bool, error) {
 	key := vault.NewKey()
-	temp, err := writeTemp(path, []byte(key.Text()+"\n"))
-	if err != nil {
-		return nil, false, fmt.Errorf("write the master key: %w", err)
-	}
-	defer func() { _ = os.Remove(temp) }()
-	err = os.Link(temp, path)
+	err := NewFile(path, strings.NewReader(key.Text()+"\n").WriteTo)
 	if errors.Is(err, fs.ErrExist) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -99,22 +97,36 @@ func createMasterKey(path string) (*vault.Key, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("write the master key: %w", err)
 	}
-	return key, true, SyncFolder(path)
+	return key, true, nil
 }
 
-// writeTemp writes a private file next to path. The caller renames it to path once
-// it is complete and on disk.
-func writeTemp(path string, content []byte) (string, error) {
+// NewFile writes a file that only its owner can read. The file gets its name when
+// it is complete and on disk, and never replaces an existing file. Write is the
+// method WriteTo of a reader, or like it; its number does not matter.
+func NewFile(path string, write func(io.Writer) (int64, error)) error {
+	return writeFile(path, write, os.Link) // which fails if the file exists
+}
+
+// ReplaceFile is NewFile for a file that may exist. After a crash, either the old
+// or the new content exists.
+func ReplaceFile(path string, content []byte) error {
+	return writeFile(path, bytes.NewReader(content).WriteTo, os.Rename)
+}
+
+func writeFile(path string, write func(io.Writer) (int64, error), name func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
+	defer func() { _ = os.Remove(f.Name()) }() // unless it was renamed
+	_, err = write(f)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	return f.Name(), nil
+	if err := name(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncFolder(path)
 }
 
 // SyncFolder makes the name of a new file durable.
@@ -161,17 +173,4 @@ func (c *credentials) write(path string) error {
 		return fmt.Errorf("write the credentials: %w", err)
 	}
 	return nil
-}
-
-// ReplaceFile writes a private file. After a crash, either the old or the new
-// content exists.
-func ReplaceFile(path string, content []byte) error {
-	temp, err := writeTemp(path, content)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return SyncFolder(path)
 }

@@ -28,11 +28,7 @@ func appCommands() []*command {
 				and a management application all other permissions. --rules names a file with a
 				JSON array of access rules.`,
 			example: "tokenvault app create --name Checkout --type private --permission token:create,token:use --tenant Acme",
-			setup: func(f *flag.FlagSet) action {
-				p := &appFlags{}
-				p.flags(f)
-				return func(c *call) error { return createApp(c, p) }
-			},
+			setup:   flagged((*appFlags).flags, createApp),
 		},
 		{
 			name: "app list", reach: bothWays, summary: "list the applications of a tenant, newest first",
@@ -156,11 +152,7 @@ func createApp(c *call, p *appFlags) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	return c.printKey(o.api.CreateApplication(c.ctx, params))
+	return inTenant(func(c *call, o *opened) error { return c.printKey(o.api.CreateApplication(c.ctx, params)) })(c)
 }
 
 // printKey prints an application with its new key.
@@ -222,9 +214,7 @@ func endSession(c *call) error {
 	if err != nil {
 		return shell.Usagef("the id of a session is a UUID; tokenvault session list shows them")
 	}
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	return c.say(o.api.DeleteSession(c.ctx, id), map[string]any{"id": id, "ended": true}, "Ended the session %s.", id)
+	return inTenant(func(c *call, o *opened) error {
+		return c.say(o.api.DeleteSession(c.ctx, id), map[string]any{"id": id, "ended": true}, "Ended the session %s.", id)
+	})(c)
 }

@@ -74,6 +74,15 @@ func inVault(do func(*call, *vault.Vault) error) action {
 	}
 }
 
+// flagged returns the setup of a command whose flags are in a T.
+func flagged[T any](flags func(*T, *flag.FlagSet), act func(*call, *T) error) func(*flag.FlagSet) action {
+	return func(f *flag.FlagSet) action {
+		p := new(T)
+		flags(p, f)
+		return func(c *call) error { return act(c, p) }
+	}
+}
+
 // reach is the set of ways in which a command can access a vault.
 type reach uint8
 

@@ -77,18 +77,17 @@ func exportTokens(c *call, p *exportFlags) error {
 		return err
 	}
 	tokens := 0
-	write := func(w io.Writer) error {
-		n, err := exportTo(c, o.owner.Client, w, recipients, p.filter)
-		tokens = n
-		return err
+	write := func(w io.Writer) (_ int64, err error) {
+		tokens, err = exportTo(c, o.owner.Client, w, recipients, p.filter)
+		return 0, err
 	}
 	if file := c.exportFile(); file != "" {
 		if _, err := os.Lstat(file); err == nil {
 			return fmt.Errorf("the file %s exists; name another one, or move it", file)
 		}
-		err = newFile(file, write)
+		err = serve.NewFile(file, write)
 	} else {
-		err = write(c.Out)
+		_, err = write(c.Out)
 	}
 	if err != nil {
 		return err

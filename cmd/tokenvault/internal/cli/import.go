@@ -228,11 +228,7 @@ func moveCommands() []*command {
 				continues without duplicates. Over HTTP the application of TOKENVAULT_API_KEY
 				creates the tokens.`,
 			example: "tokenvault import cards.csv --type card --map id=ref,data.number=pan,data.expiration_month=month --resume cards.state --tenant Acme",
-			setup: func(f *flag.FlagSet) action {
-				p := &importFlags{}
-				p.flags(f)
-				return func(c *call) error { return importTokens(c, p) }
-			},
+			setup:   flagged((*importFlags).flags, importTokens),
 		},
 		{
 			name: "export", args: "[FILE|-]", max: 1, reach: inProcess, asks: true, summary: "write tokens to a file, sealed",
@@ -242,11 +238,7 @@ func moveCommands() []*command {
 				exported. Without a FILE it writes to standard output. age-keygen creates an
 				identity and prints its recipient.`,
 			example: "tokenvault export tokens.jsonl.age --recipient age1... --filter 'type:card' --tenant Acme",
-			setup: func(f *flag.FlagSet) action {
-				p := &exportFlags{}
-				p.flags(f)
-				return func(c *call) error { return exportTokens(c, p) }
-			},
+			setup:   flagged((*exportFlags).flags, exportTokens),
 		},
 	}
 }

@@ -27,11 +27,7 @@ func logCommands() []*command {
 			about: `--since and --until take a time such as 2026-01-31T09:00:00Z, a date, or an age:
 				90m, 24h, 7d.`,
 			example: "tokenvault log list --since 24h --operation delete --tenant Acme",
-			setup: func(f *flag.FlagSet) action {
-				p := &logFlags{}
-				p.flags(f)
-				return func(c *call) error { return listLogs(c, p) }
-			},
+			setup:   flagged((*logFlags).flags, listLogs),
 		},
 		{
 			name: "log follow", reach: bothWays, summary: "print new entries of the audit log, as JSON lines",
@@ -104,11 +100,9 @@ func listLogs(c *call, p *logFlags) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	return printAll(c, limited(c, o.api.AllLogs(c.ctx, params), p.limit), logColumns)
+	return inTenant(func(c *call, o *opened) error {
+		return printAll(c, limited(c, o.api.AllLogs(c.ctx, params), p.limit), logColumns)
+	})(c)
 }
 
 func followLogs(c *call, since, file string) error {

@@ -47,11 +47,7 @@ func proxyCommands() []*command {
 				TOKENVAULT_PROXY_KEY names the proxy by its key, for an API key that may use
 				tokens but cannot read proxies.`,
 			example: `tokenvault proxy run Gateway --method POST --path /charges --data '{"card": "{{ tok-1 }}"}' --tenant Acme --yes`,
-			setup: func(f *flag.FlagSet) action {
-				p := &proxyFlags{}
-				p.flags(f)
-				return func(c *call) error { return runProxy(c, p) }
-			},
+			setup:   flagged((*proxyFlags).flags, runProxy),
 		},
 		{
 			name: "proxy delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "delete a proxy",

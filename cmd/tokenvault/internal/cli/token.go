@@ -214,27 +214,23 @@ func createToken(c *call, p *tokenFlags) error {
 	if err := shell.CheckType(p.typ); err != nil {
 		return err
 	}
-	o, err := c.open()
+	fields, err := p.fields(c)
 	if err != nil {
 		return err
 	}
-	params := vault.TokenParams{ID: p.id, Type: vault.TokenType(p.typ), Containers: p.containers, Metadata: p.metadata,
-		SearchIndexes: p.indexes, FingerprintExpression: p.fingerprint}
-	if params.Data, err = c.dataValue(p.data); err != nil {
+	fields["type"] = p.typ
+	text, err := vault.EncodeJSON(fields)
+	if err != nil {
 		return err
 	}
-	if p.mask != "" {
-		if params.Mask, err = value(p.mask); err != nil {
-			return err
-		}
-	}
-	if c.given("deduplicate") {
-		params.DeduplicateToken = &p.dedup
-	}
-	if params.ExpiresAt, err = shell.ParseTime("expires-at", p.expires, time.Now(), 1); err != nil {
+	var params vault.TokenParams
+	if err := params.UnmarshalJSON(text); err != nil {
 		return err
 	}
-	return printOne(c, tokenColumns)(o.api.CreateToken(c.ctx, params)) // masked for every caller
+	params.ID = p.id
+	return inTenant(func(c *call, o *opened) error {
+		return printOne(c, tokenColumns)(o.api.CreateToken(c.ctx, params)) // masked for every caller
+	})(c)
 }
 
 func updateToken(c *call, p *tokenFlags, patch string) error {
@@ -248,7 +244,7 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 			return shell.Usagef("--patch is not JSON: %v", err)
 		}
 	}
-	fields, err := p.patch(c)
+	fields, err := p.fields(c)
 	if err != nil {
 		return err
 	}
@@ -260,15 +256,13 @@ func updateToken(c *call, p *tokenFlags, patch string) error {
 	case patch == "":
 		change = fields
 	}
-	o, err := c.open()
-	if err != nil {
-		return err
-	}
-	return printOne(c, tokenColumns)(o.api.PatchToken(c.ctx, c.args[0], change)) // masked for every caller
+	return inTenant(func(c *call, o *opened) error {
+		return printOne(c, tokenColumns)(o.api.PatchToken(c.ctx, c.args[0], change)) // masked for every caller
+	})(c)
 }
 
-// patch returns the merge patch that the flags describe.
-func (p *tokenFlags) patch(c *call) (map[string]any, error) {
+// fields returns the fields of a token that the flags describe.
+func (p *tokenFlags) fields(c *call) (map[string]any, error) {
 	fields := map[string]any{}
 	for name, text := range map[string]string{"data": p.data, "mask": p.mask} {
 		if text == "" {
