@@ -81,12 +81,12 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate; read again on SIGHUP, and when it changes")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate")
-	f.Var(&c.origins, "cors-origins", "`origins` whose pages may call the API, such as https://shop.example, separated by commas; * for all")
+	f.Func("cors-origins", "`origins` whose pages may call the API, such as https://shop.example, separated by commas; * for all", c.origins.Set)
 	f.Float64Var(&c.rateLimit, "rate-limit", 0, "`requests` a second that each application may send; a request with several tokens counts as many. 0 for no limit")
 	f.IntVar(&c.rateBurst, "rate-burst", 0, "`requests` that an application may send at once under --rate-limit; 0 for as many as in one second")
 	f.BoolVar(&c.strictReadLogs, "strict-read-logs", false, "make log entries of reads as durable as changes, which costs a sync to disk")
 	f.BoolVar(&c.fullAudit, "full-audit", false, "also log denied calls, refused rows of imports, reads of the log, and the start and stop of the server in the audit log")
-	f.Var(&c.proxies, "trusted-proxy", "`CIDR` or address of a proxy in front of the server, whose X-Forwarded-For is trusted; repeatable")
+	f.Func("trusted-proxy", "`CIDR` or address of a proxy in front of the server, whose X-Forwarded-For is trusted; repeatable", c.proxies.set)
 	f.BoolVar(&c.requestLog, "request-log", true, "log a line for each request")
 	f.StringVar(&c.logFormat, "log-format", "text", "`format` of log lines: text or json")
 	c.drain = &httpserver.Drain{}
@@ -97,8 +97,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages code may require")
 	c.evidenceFlags(f)
 	f.Func("log-retention", "delete entries of the audit log after this `time`, such as 8760h; empty keeps them", c.setLogRetention)
-	f.Var(&c.sinks, "log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; repeatable")
-	f.Var(&c.sinkHeaders, "log-sink-headers", "`NAME=FILE` with headers for the sink NAME, one \"Header: value\" in a line; repeatable")
+	f.Func("log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; repeatable", c.sinks.set)
+	f.Func("log-sink-headers", "`NAME=FILE` with headers for the sink NAME, one \"Header: value\" in a line; repeatable", c.sinkHeaders.set)
 	f.BoolVar(&c.allowHTTPSinks, "allow-http-sinks", false, "allow plain http to sinks on other machines, although the network can then read the log")
 	c.consoleFlags.flags(f)
 }
@@ -118,10 +118,7 @@ func (c *Config) setLogRetention(text string) (err error) {
 // List is a flag with comma-separated values. It may be repeated.
 type List []string
 
-// String implements flag.Value.
-func (l *List) String() string { return strings.Join(*l, ",") }
-
-// Set implements flag.Value.
+// Set adds values, for [flag.FlagSet.Func].
 func (l *List) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word == "" {
@@ -136,17 +133,7 @@ func (l *List) Set(text string) error {
 // repeated.
 type networks []netip.Prefix
 
-// String implements flag.Value.
-func (l *networks) String() string {
-	texts := make([]string, len(*l))
-	for i, p := range *l {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, ",")
-}
-
-// Set implements flag.Value.
-func (l *networks) Set(text string) error {
+func (l *networks) set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		p, err := netip.ParsePrefix(word)

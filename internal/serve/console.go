@@ -34,7 +34,7 @@ func (c *consoleFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&c.linkFile, "console-link-file", "", "`file` for a link that signs in once; it gets mode 0600, and a new link after each session")
 	f.StringVar(&c.header, "console-header", "", "`name` of a header in which a proxy names the user that it has authenticated")
 	f.StringVar(&c.role, "console-header-role", "viewer", "`role` of these users: viewer, operator or owner")
-	f.Var(&c.proxies, "console-proxies", "`addresses` or networks of proxies whose header is trusted, separated by commas; by default this machine's")
+	f.Func("console-proxies", "`addresses` or networks of proxies whose header is trusted, separated by commas; by default this machine's", c.proxies.set)
 }
 
 // check checks the flags of the console.

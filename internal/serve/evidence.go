@@ -26,10 +26,8 @@ const anchorTimeout = 20 * time.Second
 // anchorList is a flag that may be repeated.
 type anchorList []string
 
-func (l *anchorList) String() string { return strings.Join(*l, ",") }
-
-// Set adds anchors. In an environment variable, commas separate them.
-func (l *anchorList) Set(text string) error {
+// set adds anchors. In an environment variable, commas separate them.
+func (l *anchorList) set(text string) error {
 	for _, a := range strings.Split(text, ",") {
 		if path, isFile := strings.CutPrefix(a, "file:"); isFile && path != "" {
 			*l = append(*l, a)
@@ -47,7 +45,7 @@ func (c *Config) evidenceFlags(f *flag.FlagSet) {
 	f.BoolVar(&c.Evidence, "evidence", c.Evidence, "make every change of the audit log detectable")
 	f.StringVar(&c.evidence.origin, "evidence-origin", "", "`name` of the log in its signed notes; by default a random one, made once and stored")
 	f.DurationVar(&c.evidence.verify, "evidence-verify-every", 12*time.Hour, "`time` between verifications of all logs in the background")
-	f.Var(&c.evidence.anchors, "evidence-anchor", "where else to keep signed notes, `file:PATH` or an https:// URL; repeatable")
+	f.Func("evidence-anchor", "where else to keep signed notes, `file:PATH` or an https:// URL; repeatable", c.evidence.anchors.set)
 }
 
 func (c *Config) checkEvidence() error {

@@ -3,7 +3,6 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -19,17 +18,8 @@ type sinkFlag struct{ name, dest, format string }
 // sinkList is a flag that may be repeated.
 type sinkList []sinkFlag
 
-// String omits the destinations, because a URL may hold a token.
-func (l *sinkList) String() string {
-	names := make([]string, len(*l))
-	for i, s := range *l {
-		names[i] = s.name
-	}
-	return strings.Join(names, " ")
-}
-
-// Set adds sinks. In an environment variable, spaces separate them.
-func (l *sinkList) Set(text string) error {
+// set adds sinks. In an environment variable, spaces separate them.
+func (l *sinkList) set(text string) error {
 	for one := range strings.FieldsSeq(text) {
 		name, dest, ok := strings.Cut(one, "=")
 		s := sinkFlag{name: name, dest: dest}
@@ -52,11 +42,7 @@ func (l *sinkList) Set(text string) error {
 // repeated; in an environment variable, spaces separate the values.
 type headerFiles map[string]string
 
-// String implements flag.Value.
-func (h *headerFiles) String() string { return strings.Join(slices.Sorted(maps.Keys(*h)), " ") }
-
-// Set implements flag.Value.
-func (h *headerFiles) Set(text string) error {
+func (h *headerFiles) set(text string) error {
 	for one := range strings.FieldsSeq(text) {
 		name, file, _ := strings.Cut(one, "=")
 		if name == "" || file == "" {

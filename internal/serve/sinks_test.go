@@ -21,7 +21,7 @@ func TestLogSinkFlags(t *testing.T) {
 	t.Parallel()
 	var l sinkList
 	for _, good := range []string{"a=stdout", "b=file:/var/log/audit.jsonl,ocsf c=https://siem.example.com/x?a=1,2,otlp", "d=http://127.0.0.1:4318"} {
-		if err := l.Set(good); err != nil {
+		if err := l.set(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
@@ -34,11 +34,8 @@ func TestLogSinkFlags(t *testing.T) {
 			t.Errorf("%v, want %v", l[i], want[i])
 		}
 	}
-	if l.String() != "a b c d" {
-		t.Errorf("%s", l.String())
-	}
 	for _, bad := range []string{"a", "=stdout", "a=", "a=stderr", "a=file:", "a=stdout,cef", "a=ftp://x"} {
-		if err := new(sinkList).Set(bad); err == nil {
+		if err := new(sinkList).set(bad); err == nil {
 			t.Errorf("%s is not refused", bad)
 		}
 	}

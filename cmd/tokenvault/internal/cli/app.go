@@ -115,7 +115,7 @@ type appFlags struct {
 func (p *appFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.name, "name", "", "`name` of the application")
 	f.StringVar(&p.typ, "type", "", "`type`: public, private or management")
-	f.Var(&p.permissions, "permission", "`permissions`, separated by commas")
+	f.Func("permission", "`permissions`, separated by commas", p.permissions.Set)
 	f.StringVar(&p.rules, "rules", "", "`file` with access rules as a JSON array")
 	f.StringVar(&p.expires, "expires-at", "", "`time` at which the key stops working, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
 }

@@ -264,9 +264,7 @@ func variable(flagName string) string {
 // texts is a flag that may be repeated. Its values may contain commas.
 type texts []string
 
-func (t *texts) String() string { return strings.Join(*t, " ") }
-
-func (t *texts) Set(text string) error {
+func (t *texts) set(text string) error {
 	*t = append(*t, text)
 	return nil
 }
@@ -274,9 +272,7 @@ func (t *texts) Set(text string) error {
 // pairs is a flag that may be repeated, with values name=value.
 type pairs map[string]string
 
-func (p *pairs) String() string { return "" }
-
-func (p *pairs) Set(text string) error {
+func (p *pairs) set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
 		return errors.New("want name=value")

@@ -32,8 +32,8 @@ func eraseCommands() []*command {
 			reason := f.String("reason", "", "`text` for the log")
 			dry := f.Bool("dry-run", false, "print the number of tokens, and erase none")
 			var again, ids texts
-			f.Var(&ids, "id", "`id` of a token; repeatable")
-			f.Var(&again, "again", "`file` with the log since the backup; repeatable")
+			f.Func("id", "`id` of a token; repeatable", ids.set)
+			f.Func("again", "`file` with the log since the backup; repeatable", again.set)
 			return func(c *call) error {
 				switch ways := []bool{len(again) > 0, len(ids) > 0, len(c.args) > 0}; {
 				case slices.Equal(ways, []bool{true, false, false}):

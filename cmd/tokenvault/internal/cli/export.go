@@ -26,7 +26,7 @@ type exportFlags struct {
 
 func (p *exportFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.filter, "filter", "", "`query` for the tokens, as in tokenvault token search; by default all")
-	f.Var(&p.recipients, "recipient", "age `recipients`, separated by commas; repeatable")
+	f.Func("recipient", "age `recipients`, separated by commas; repeatable", p.recipients.Set)
 	f.StringVar(&p.recipientsFile, "recipients-file", "", "`file` with one age recipient per line")
 	f.BoolVar(&p.clear, "clear", false, "write plaintext")
 }

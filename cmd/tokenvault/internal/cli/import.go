@@ -23,7 +23,7 @@ type importFlags struct {
 
 func (p *importFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.Type, "type", "", "`type` of rows without a type: card, bank, ...")
-	f.Var(&p.Columns, "map", "`field=column` for CSV, separated by commas: id=ref,data.number=pan")
+	f.Func("map", "`field=column` for CSV, separated by commas: id=ref,data.number=pan", p.Columns.Set)
 	f.StringVar(&p.onDuplicate, "on-duplicate", "fail", "for a row whose id is taken: `fail`, skip or update")
 	f.StringVar(&p.state, "resume", "", "`file` for the state of the import")
 	f.StringVar(&p.Format, "format", "", "`jsonl` or csv, for any file name")

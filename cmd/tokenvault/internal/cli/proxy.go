@@ -160,7 +160,7 @@ func (p *proxyFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.path, "path", "", "`path` to append to the destination's path")
 	f.StringVar(&p.query, "query", "", "`query` to append to the destination's query, without the question mark")
 	f.StringVar(&p.data, "data", "", "`body`, or - for standard input")
-	f.Var(&p.headers, "header", "`Name: value`; repeatable")
+	f.Func("header", "`Name: value`; repeatable", p.headers.set)
 }
 
 func runProxy(c *call, p *proxyFlags) error {

@@ -80,9 +80,9 @@ func setupListTokens(f *flag.FlagSet) action {
 	var p vault.ListTokensParams
 	var ids, types serve.List
 	var metadata pairs
-	f.Var(&ids, "id", "only these `ids`, separated by commas")
-	f.Var(&types, "type", "only these `types`, separated by commas")
-	f.Var(&metadata, "metadata", "only tokens with this `name=value`; repeatable")
+	f.Func("id", "only these `ids`, separated by commas", ids.Set)
+	f.Func("type", "only these `types`, separated by commas", types.Set)
+	f.Func("metadata", "only tokens with this `name=value`; repeatable", metadata.set)
 	limit := f.Int("limit", defaultLimit, "at most this `number` of tokens; 0 for all")
 	return func(c *call) error {
 		p.IDs, p.Metadata = ids, metadata
@@ -160,9 +160,9 @@ func (p *tokenFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.mask, "mask", "", "mask: an `expression`, or JSON with expressions in it")
 	f.StringVar(&p.fingerprint, "fingerprint-expression", "", "`expression` for the fingerprint")
 	f.StringVar(&p.expires, "expires-at", "", "`time` at which the token expires, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
-	f.Var(&p.containers, "container", "`path` of a container; repeatable")
-	f.Var(&p.indexes, "search-index", "`expression` for a search index; repeatable")
-	f.Var(&p.metadata, "metadata", "`name=value`; repeatable")
+	f.Func("container", "`path` of a container; repeatable", p.containers.set)
+	f.Func("search-index", "`expression` for a search index; repeatable", p.indexes.set)
+	f.Func("metadata", "`name=value`; repeatable", p.metadata.set)
 	f.BoolVar(&p.dedup, "deduplicate", false, "return an existing token with the same content instead")
 }
 
