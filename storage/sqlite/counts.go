@@ -8,105 +8,74 @@ import (
 // countChanges holds the changes of row counts in a transaction, so that each
 // counter is written once.
 type countChanges struct {
-	tokens []tokenCount
-	logs   []logCount
-
-	// The index of the sum of each counter. Only sums uses them.
-	tokenSums map[tokenCounter]int
-	logSums   map[logCounter]int
+	all []countChange
+	at  map[counter]int // the index of the sum of each counter; only sums uses it
 }
 
-func newCountChanges() countChanges {
-	return countChanges{tokenSums: map[tokenCounter]int{}, logSums: map[logCounter]int{}}
-}
+func newCountChanges() countChanges { return countChanges{at: map[counter]int{}} }
 
-// tokenCount is a change to a row of token_counts.
-type tokenCount struct {
-	tokenCounter
+// countChange is a change to a row of token_counts or log_counts.
+type countChange struct {
+	counter
 	by int
 }
 
-type tokenCounter struct {
-	tenant storage.ID
-	set    storage.Hash
-	kind   string
-}
-
-// logCount is a change to a row of log_counts.
-type logCount struct {
-	logCounter
-	by int
-}
-
-type logCounter struct {
+// counter is the key of a row of token_counts, or of log_counts.
+type counter struct {
 	tenant storage.ID
 	kind   string
-	day    int64
+	set    storage.Hash // of tokens
+	day    int64        // of log entries
+	ofLog  bool
 }
 
-// countMark is a point to roll back to.
-type countMark struct{ tokens, logs int }
+// mark returns a point to roll back to.
+func (t *countChanges) mark() int { return len(t.all) }
 
-func (t *countChanges) reset() { t.rollBack(countMark{}) }
-
-func (t *countChanges) mark() countMark { return countMark{len(t.tokens), len(t.logs)} }
-
-func (t *countChanges) rollBack(m countMark) { t.tokens, t.logs = t.tokens[:m.tokens], t.logs[:m.logs] }
+func (t *countChanges) rollBack(mark int) { t.all = t.all[:mark] }
 
 func (t *countChanges) addToken(tenant storage.ID, set storage.Hash, kind string, by int) {
-	t.tokens = append(t.tokens, tokenCount{tokenCounter{tenant, set, kind}, by})
+	t.all = append(t.all, countChange{counter{tenant: tenant, set: set, kind: kind}, by})
 }
 
 func (t *countChanges) addLog(tenant storage.ID, l *storage.Log) {
-	counter := logCounter{tenant, l.EntityType, sqlstore.LogDay(l.CreatedAt)}
-	t.logs = append(t.logs, logCount{counter, 1})
+	t.all = append(t.all, countChange{counter{tenant: tenant, kind: l.EntityType, day: sqlstore.LogDay(l.CreatedAt), ofLog: true}, 1})
 }
 
-// sums returns one change for each counter.
-func (t *countChanges) sums() ([]tokenCount, []logCount) {
-	if len(t.tokens) > 1 {
-		t.tokens = summed(t.tokens, t.tokenSums, func(c *tokenCount) tokenCounter { return c.tokenCounter },
-			func(sum, c *tokenCount) { sum.by += c.by })
+// sums returns one change for each counter. Most transactions have one of a token and
+// one of a log entry.
+func (t *countChanges) sums() []countChange {
+	if len(t.all) < 2 || len(t.all) == 2 && t.all[0].ofLog != t.all[1].ofLog {
+		return t.all
 	}
-	if len(t.logs) > 1 {
-		t.logs = summed(t.logs, t.logSums, func(c *logCount) logCounter { return c.logCounter },
-			func(sum, c *logCount) { sum.by += c.by })
-	}
-	return t.tokens, t.logs
-}
-
-// summed adds up changes with the same key, in place. It leaves the map empty.
-func summed[C any, K comparable](changes []C, at map[K]int, key func(*C) K, add func(sum, c *C)) []C {
-	defer clear(at)
+	defer clear(t.at)
 	n := 0
-	for i := range changes {
-		k := key(&changes[i])
-		if sum, ok := at[k]; ok {
-			add(&changes[sum], &changes[i])
+	for _, c := range t.all {
+		if sum, ok := t.at[c.counter]; ok {
+			t.all[sum].by += c.by
 			continue
 		}
-		at[k] = n
-		changes[n] = changes[i]
+		t.at[c.counter] = n
+		t.all[n] = c
 		n++
 	}
-	return changes[:n]
+	t.all = t.all[:n]
+	return t.all
 }
 
 // writeCounts writes the counters that the transaction has changed.
 func (w *writer) writeCounts() error {
-	tokens, logs := w.counts.sums()
-	for i := range tokens {
-		c := &tokens[i]
-		if c.by == 0 {
-			continue
+	sums := w.counts.sums()
+	for i := range sums {
+		c := &sums[i]
+		var err error
+		switch {
+		case c.ofLog:
+			_, err = w.exec(stmtCountLogs, c.tenant[:], c.kind, c.day, c.by)
+		case c.by != 0:
+			_, err = w.exec(stmtCountTokens, c.tenant[:], c.set[:], c.kind, c.by)
 		}
-		if _, err := w.exec(stmtCountTokens, c.tenant[:], c.set[:], c.kind, c.by); err != nil {
-			return err
-		}
-	}
-	for i := range logs {
-		c := &logs[i]
-		if _, err := w.exec(stmtCountLogs, c.tenant[:], c.kind, c.day, c.by); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -140,7 +140,7 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return 0, err
 	}
-	defer w.counts.reset()
+	defer w.counts.rollBack(0)
 	return n, w.writeCounts()
 }
 

@@ -125,7 +125,7 @@ var errReplay = errors.New("sqlite: the group must be replayed")
 // transact runs a group in one transaction. If that fails, nothing of the group
 // is written, and every call gets the error.
 func (w *writer) transact(g *group, apply func(*group) error) error {
-	w.counts.reset()
+	w.counts.rollBack(0)
 	w.sets = w.sets[:0]
 	clear(w.seqs)
 	w.known.checked = false

@@ -57,7 +57,7 @@ func (s *Store) addBodies(ctx context.Context, page []storage.Token, maxBytes in
 			}
 			*t = found[0]
 		}
-		if err := size.add(t.Body, t.CVC); err != nil {
+		if err := size.add(sealedBytes(t)); err != nil {
 			return false, err
 		}
 	}

@@ -60,15 +60,15 @@ func expiredRows[T any](ctx context.Context, s *Store, from string, due clause, 
 	restart := func() { found, size = nil, pageBytes{most: s.piece} }
 	err = s.until(ctx, `SELECT `+from+` WHERE `+due.text, due.args, dest, restart, func() error {
 		found = append(found, *row)
-		var parts [][]byte
+		bytes := 0
 		for _, part := range sealed(&found[len(found)-1]) {
 			if malformed {
 				*part = nil
 			}
-			parts = append(parts, *part)
+			bytes += len(*part)
 		}
 		*row, malformed = *new(T), false // the next row may not set every column
-		return size.add(parts...)
+		return size.add(bytes)
 	})
 	return found, inPieces(err)
 }

@@ -182,13 +182,8 @@ func (l *logList) where() clause {
 func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
 	limit, offset := max(l.filter.Limit, 0), max(l.filter.Offset, 0)
 	query := l.pageQuery(limit, offset)
-	var page []storage.Log
 	var e storage.Log
-	err := l.store.until(ctx, query.text, query.args, logDest(&e), func() { page = nil }, func() error {
-		page = append(page, e)
-		return nil
-	})
-	return page, err
+	return readRows(ctx, l.store, nil, 0, query, &e, logDest(&e), func(*storage.Log) int { return 0 })
 }
 
 func (l *logList) pageQuery(limit, offset int) clause {

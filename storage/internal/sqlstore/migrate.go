@@ -222,49 +222,23 @@ func statements(script string) (all []string) {
 	return slices.DeleteFunc(all, func(statement string) bool { return strings.TrimSpace(statement) == "" })
 }
 
-// formerTables are the tables of versions whose names had no prefix, with their
-// columns.
-var formerTables = []struct {
-	name    string
-	columns []string
-}{
-	{"schema_version", []string{"version"}},
-	{"tokens", []string{
-		"tenant_id", "ord", "id", "type", "set_id", "containers", "fingerprint", "expression", "dedup",
-		"hashes", "key_version", "body", "cvc", "cvc_expires_at", "expires_at", "created_by",
-		"created_at", "modified_by", "modified_at", "rev",
-	}},
-	{"token_hashes", []string{"tenant_id", "hash", "ord"}},
-	{"container_sets", []string{"tenant_id", "set_id", "containers"}},
-	{"token_counts", []string{"tenant_id", "set_id", "type", "shard", "n"}},
-	{"logs", []string{
-		"tenant_id", "id", "created_at", "actor_id", "actor_type", "entity_type", "entity_id",
-		"operation", "message",
-	}},
-	{"records", []string{
-		"tenant_id", "kind", "id", "name", "name_fold", "key_hash", "alt_hash", "expires_at",
-		"key_version", "body", "created_at", "rev",
-	}},
-	{"lookups", []string{"hash", "tenant_id", "kind", "id"}},
-	{"claims", []string{"tenant_id", "key", "owner", "lease_until", "expires_at", "key_version", "answer"}},
-	{"jobs", []string{
-		"tenant_id", "id", "kind", "run_at", "attempts", "dead", "owner", "lease_until", "key_version",
-		"payload",
-	}},
+// formerColumns are columns of versions whose table names had no prefix, one of each
+// table. No application has them all.
+var formerColumns = []string{
+	"schema_version.version", "tokens.body", "token_hashes.ord", "container_sets.set_id", "token_counts.shard",
+	"logs.entity_type", "records.name_fold", "lookups.hash", "claims.answer", "jobs.payload",
 }
 
-// former rejects a database with all tables of an unprefixed version and all of
-// their columns. An application may use some of these names.
+// former rejects a database with the tables of an unprefixed version. An application
+// may use some of these names.
 func (m *Migrator) former(ctx context.Context) error {
 	var columns []string
 	if err := m.DB.SelectContext(ctx, &columns, m.Catalog.Former); err != nil {
 		return fmt.Errorf("storage: looking for the schema: %w", err)
 	}
-	for _, table := range formerTables {
-		for _, column := range table.columns {
-			if !slices.Contains(columns, table.name+"."+column) {
-				return nil
-			}
+	for _, column := range formerColumns {
+		if !slices.Contains(columns, column) {
+			return nil
 		}
 	}
 	var version int
@@ -276,9 +250,10 @@ func (m *Migrator) former(ctx context.Context) error {
 
 // FormerNames lists the names of the former tables as SQL literals.
 func FormerNames() string {
-	names := make([]string, len(formerTables))
-	for i, table := range formerTables {
-		names[i] = "'" + table.name + "'"
+	names := make([]string, len(formerColumns))
+	for i, column := range formerColumns {
+		table, _, _ := strings.Cut(column, ".")
+		names[i] = "'" + table + "'"
 	}
 	return strings.Join(names, ", ")
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"time"
 
@@ -54,11 +53,7 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 		query = countedTenantsQuery
 	}
 	first, at := LogsBefore(before)
-	var tenants []storage.ID
-	var tenant storage.ID
-	err := s.each(ctx, query, []any{s.dialect.ID(after), s.dialect.ID(first), at, max(limit, 0)},
-		[]sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
-	return tenants, err
+	return s.tenants(ctx, query, s.dialect.ID(after), s.dialect.ID(first), at, max(limit, 0))
 }
 
 // LogsBefore returns the bounds of the entries that were created before a time.

@@ -46,38 +46,33 @@ SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
 
 // DueTenants implements [storage.Queue].
 func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
-	var tenants []storage.ID
-	var tenant storage.ID
 	at := now.UnixMicro()
-	err := s.each(ctx, cmp.Or(s.dialect.DueTenants, dueTenantsQuery), []any{s.dialect.ID(after), at, at, max(limit, 0)},
-		[]sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
+	return s.tenants(ctx, cmp.Or(s.dialect.DueTenants, dueTenantsQuery), s.dialect.ID(after), at, at, max(limit, 0))
+}
+
+// tenants returns the tenants that a query finds.
+func (s *Store) tenants(ctx context.Context, query string, args ...any) (tenants []storage.ID, err error) {
+	var tenant storage.ID
+	err = s.each(ctx, query, args, []sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
 	return tenants, err
 }
 
 // SealedRows implements [storage.Queue].
 func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
 	sealed := storage.Sealed{Kind: f.Kind}
-	var id storage.ID
 	var key sql.Scanner = (*keyColumn)(&sealed.Key)
 	var after any = f.After[:]
 	query := `SELECT key, key_version, answer FROM vault_claims` + s.inOrder() + `
 		WHERE tenant_id = ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
 	if f.Kind == storage.SealedJobs {
-		key, after = (*idColumn)(&id), s.dialect.ID(storage.ID(f.After[:len(id)]))
+		id := len(storage.ID{})
+		key, after = (*idColumn)(sealed.Key[:id]), s.dialect.ID(storage.ID(f.After[:id]))
 		query = `SELECT id, key_version, payload FROM vault_jobs` + s.inOrder() + `
 			WHERE tenant_id = ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
 	}
-	var found []storage.Sealed
-	size := pageBytes{most: s.piece}
-	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(s.of(ctx, f.Tenant), query, []any{s.dialect.ID(f.Tenant), after, max(f.Limit, 0)},
-		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, restart, func() error {
-			if f.Kind == storage.SealedJobs {
-				copy(sealed.Key[:], id[:])
-			}
-			found = append(found, sealed)
-			return size.add(sealed.Body)
-		})
+	found, err := readRows(s.of(ctx, f.Tenant), s, nil, s.piece, clause{query, []any{s.dialect.ID(f.Tenant), after, max(f.Limit, 0)}},
+		&sealed, []sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)},
+		func(r *storage.Sealed) int { return len(r.Body) })
 	return found, inPieces(err)
 }
 
@@ -91,14 +86,9 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 	if !f.Before.IsZero() {
 		query, args = query+` AND id < ?`, append(args, s.dialect.ID(f.Before))
 	}
-	var found []storage.Job
 	job := storage.Job{Tenant: f.Tenant}
-	size := pageBytes{most: s.piece}
-	restart := func() { found, size = nil, pageBytes{most: s.piece} }
-	err := s.until(s.of(ctx, f.Tenant), query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), restart, func() error {
-		found = append(found, job)
-		return size.add(job.Payload)
-	})
+	found, err := readRows(s.of(ctx, f.Tenant), s, nil, s.piece, clause{query + ` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0))},
+		&job, JobDest(&job), func(j *storage.Job) int { return len(j.Payload) })
 	return found, inPieces(err)
 }
 

@@ -147,7 +147,7 @@ func (s *Store) readRanges(ctx context.Context, lists []*tokenList, f storage.To
 			return nil, err
 		}
 		for i := range some {
-			if err := size.add(some[i].Body, some[i].CVC); err != nil {
+			if err := size.add(sealedBytes(&some[i])); err != nil {
 				return nil, err
 			}
 		}

@@ -96,15 +96,8 @@ func recordsWhere(where string, args []any) clause {
 
 // records returns the records of a query, up to maxBytes if that is not zero.
 func (s *Store) records(ctx context.Context, maxBytes int, query clause) ([]storage.Record, error) {
-	var found []storage.Record
 	var r storage.Record
-	size := pageBytes{most: maxBytes}
-	restart := func() { found, size = nil, pageBytes{most: maxBytes} }
-	err := s.until(ctx, query.text, query.args, recordDest(&r), restart, func() error {
-		found = append(found, r)
-		return size.add(r.Body)
-	})
-	return found, err
+	return readRows(ctx, s, nil, maxBytes, query, &r, recordDest(&r), func(r *storage.Record) int { return len(r.Body) })
 }
 
 // ListRecords implements [storage.RecordReader].

@@ -73,15 +73,25 @@ func anys[T any](values []T) []any {
 	return args
 }
 
+// readRows appends the rows of a query to found. dest scans into row. The rows may hold
+// most bytes, if that is not zero; size returns the bytes of a row.
+func readRows[T any](ctx context.Context, s *Store, found []T, most int, query clause, row *T, dest []sql.Scanner, size func(*T) int) ([]T, error) {
+	page, before := pageBytes{most: most}, len(found)
+	restart := func() { found, page = found[:before], pageBytes{most: most} }
+	err := s.until(ctx, query.text, query.args, dest, restart, func() error {
+		found = append(found, *row)
+		return page.add(size(row))
+	})
+	return found, err
+}
+
 // pageBytes checks the size of the rows of a page against a limit, if there is
 // one.
 type pageBytes struct{ most, rows, bytes int }
 
-func (p *pageBytes) add(parts ...[]byte) error {
+func (p *pageBytes) add(bytes int) error {
 	p.rows++
-	for _, part := range parts {
-		p.bytes += len(part)
-	}
+	p.bytes += bytes
 	if p.most > 0 && p.rows > 1 && p.bytes > p.most {
 		return storage.ErrTooLarge
 	}

@@ -122,16 +122,13 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 // tokens appends the results of a query for TokenColumns of one tenant, up to
 // maxBytes if that is not zero.
 func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
-	var t storage.Token
-	size, dest, before := pageBytes{most: maxBytes}, tokenDest(&t), len(found)
-	restart := func() { found, size = found[:before], pageBytes{most: maxBytes} }
-	err := s.until(ctx, query, args, dest[:], restart, func() error {
-		t.Tenant = tenant
-		found = append(found, t)
-		return size.add(t.Body, t.CVC)
-	})
-	return found, err
+	t := storage.Token{Tenant: tenant}
+	dest := tokenDest(&t)
+	return readRows(ctx, s, found, maxBytes, clause{query, args}, &t, dest[:], sealedBytes)
 }
+
+// sealedBytes returns the size of the sealed parts of a token.
+func sealedBytes(t *storage.Token) int { return len(t.Body) + len(t.CVC) }
 
 // Duplicate implements [storage.TokenReader].
 func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Duplicate) (*storage.Token, error) {
