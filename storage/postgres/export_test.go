@@ -10,7 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
-	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // Vaults provides schemas with the tables of a vault.
@@ -65,10 +64,8 @@ func CountLogs(ctx context.Context, s *Store, tenant storage.ID) error {
 
 // SetHangTimeout changes how long the server may be silent from now on.
 func SetHangTimeout(s *Store, d time.Duration) {
-	for _, p := range []*link.Pool{s.readers, s.writers, s.loggers} {
-		if p != nil {
-			p.Lines.SetSilence(d)
-		}
+	for _, p := range s.pools() {
+		p.Lines.SetSilence(d)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestLargeTokenIsLoggedWhenItsBodyIsRead(t *testing.T) {
 		return total
 	}
 	p := &pending{class: readings, reading: &reading{Reading: statements.Reading{Reading: asked}, ctx: t.Context()}}
-	if err := s.queue.read(t.Context(), p); err != nil || !p.reading.Found || p.reading.Token.Body != nil || entries() != 0 {
+	if err := s.queue.do(t.Context(), p); err != nil || !p.reading.Found || p.reading.Token.Body != nil || entries() != 0 {
 		t.Errorf("%v, found %t, %d bytes, %d entries", err, p.reading.Found, len(p.reading.Token.Body), entries())
 	}
 	if token, err := s.ReadToken(t.Context(), asked); err != nil || !bytes.Equal(token.Body, large.Body) || entries() != 1 {

@@ -80,16 +80,19 @@ type purgePlace struct {
 	last  []any
 }
 
-// purges remembers where Purge goes on for a tenant. Deleted rows stay in the
-// indexes until the server vacuums them, so starting at the first key would visit
+// places remembers where the deletion of a tenant's rows goes on. Deleted rows stay in
+// the indexes until the server vacuums them, so starting at the first key would visit
 // all rows that were deleted before.
-type purges struct {
+type places[P any] struct {
 	mu sync.Mutex
-	at map[storage.ID]purgePlace
+	at map[storage.ID]P
 }
 
+// maxPlaces limits the remembered tenants.
+const maxPlaces = 1000
+
 // take returns the place for a tenant and forgets it.
-func (p *purges) take(tenant storage.ID) purgePlace {
+func (p *places[P]) take(tenant storage.ID) P {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.at[tenant]
@@ -97,11 +100,11 @@ func (p *purges) take(tenant storage.ID) purgePlace {
 	return at
 }
 
-func (p *purges) keep(tenant storage.ID, at purgePlace) {
+func (p *places[P]) keep(tenant storage.ID, at P) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at == nil {
-		p.at = map[storage.ID]purgePlace{}
+	if len(p.at) >= maxPlaces || p.at == nil {
+		p.at = map[storage.ID]P{}
 	}
 	p.at[tenant] = at
 }

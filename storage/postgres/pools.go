@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -89,13 +90,17 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	return nil
 }
 
+// pools returns the pools that exist, by name.
+func (s *Store) pools() map[string]*link.Pool {
+	all := map[string]*link.Pool{"readers": s.readers, "writers": s.writers, "loggers": s.loggers}
+	maps.DeleteFunc(all, func(_ string, p *link.Pool) bool { return p == nil })
+	return all
+}
+
 // disconnect closes the pools that exist.
 func (s *Store) disconnect() error {
 	var failed error
-	for _, db := range []*link.Pool{s.readers, s.writers, s.loggers} {
-		if db == nil {
-			continue
-		}
+	for _, db := range s.pools() {
 		if err := db.Close(); !link.Lost(err) { // a lost connection is already closed
 			failed = errors.Join(failed, link.Clean(err))
 		}
@@ -106,10 +111,8 @@ func (s *Store) disconnect() error {
 // hung closes all idle connections to the server that have received nothing since
 // the given time.
 func (s *Store) hung(since time.Time) {
-	for _, p := range []*link.Pool{s.readers, s.writers, s.loggers} {
-		if p != nil {
-			p.Lines.CutIdle(since)
-		}
+	for _, p := range s.pools() {
+		p.Lines.CutIdle(since)
 	}
 }
 

@@ -77,10 +77,10 @@ type Store struct {
 	loggers   *link.Pool // for log entries of reads; nil if writers write them
 	schema    schemaName
 	queue     queue
-	pruned    pruned
-	purges    purges
+	pruned    places[storage.ID] // the last deleted log entries
+	purges    places[purgePlace]
 	dialect   sqlstore.Dialect
-	identity  identity // of the tables
+	identity  atomic.Pointer[string] // of the tables: start of the server, database, and table of migrations
 	layout    citus.Layout
 	apart     atomic.Int64 // number of changes in transactions of the application
 	uncounted uncountedLogs
@@ -267,7 +267,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
 	}
 	s.queue.setSchema(s.schema)
-	if err := s.identity.read(ctx, s.readers.DB, s.schema); err != nil {
+	if err := s.identify(ctx); err != nil {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
@@ -383,9 +383,9 @@ func in(column string, values []any) (string, []any) {
 // Pools returns the statistics of the connection pools by name: readers,
 // writers and, if it exists, loggers.
 func (s *Store) Pools() map[string]sql.DBStats {
-	pools := map[string]sql.DBStats{"readers": s.readers.Stats(), "writers": s.writers.Stats()}
-	if s.loggers != nil {
-		pools["loggers"] = s.loggers.Stats()
+	stats := map[string]sql.DBStats{}
+	for name, p := range s.pools() {
+		stats[name] = p.Stats()
 	}
-	return pools
+	return stats
 }

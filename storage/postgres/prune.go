@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -35,31 +34,6 @@ SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS 
 // dropCountsText deletes the counts of days without entries.
 const dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND n = 0"
 
-// pruned remembers the last entry that DeleteLogs deleted. Deleted entries stay
-// in the index until the server vacuums it. The next call for the same tenant
-// starts after this entry, so it does not scan the deleted ones again.
-type pruned struct {
-	mu     sync.Mutex
-	tenant storage.ID
-	last   storage.ID
-}
-
-// after returns the entry to start after, or zero for the beginning.
-func (p *pruned) after(tenant storage.ID) storage.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.tenant != tenant {
-		return storage.ID{}
-	}
-	return p.last
-}
-
-func (p *pruned) note(tenant, last storage.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tenant, p.last = tenant, last
-}
-
 // DeleteLogs implements [storage.Pruner]. The entries stay in the files until
 // the server vacuums them. If the server's response is lost, the statement is
 // repeated. Up to twice the limit may then be deleted, and only half of that
@@ -73,11 +47,11 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 			return err
 		})
 		if len(last) == len(after) && err == nil {
-			s.pruned.note(tenant, storage.ID(last))
+			s.pruned.keep(tenant, storage.ID(last))
 		}
 		return n, err
 	}
-	after := s.pruned.after(tenant)
+	after := s.pruned.take(tenant) // zero for the beginning
 	n, err := piece(after, limit)
 	if err != nil || n >= limit {
 		return n, err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -150,25 +151,59 @@ const (
 	// syncs several commits at once. It made no difference on a fast disk, or
 	// at 32 and 128 callers (BenchmarkCreate).
 	createWait = time.Millisecond
+	// maxReadings limits the readings that share a statement, which looks up
+	// their tokens one after the other.
+	maxReadings = 32
+	// readingWait limits how long a reading waits for its turn. It is long
+	// enough to read anything that the server has in memory.
+	readingWait = 20 * time.Millisecond
 )
 
-// write writes a change. When the context ends, write gives up a change that
-// still waits, but waits for a change that is being written.
-func (q *queue) write(ctx context.Context, p *pending) error {
+// errBusy means that a reading has waited for readingWait and is in no
+// statement yet. It is then read on another connection, so that a token on the
+// server's disk does not delay all the others.
+var errBusy = errors.New("postgres: the connection for reads is busy")
+
+// do writes a change or reads a token. When the context ends, do gives up an item that
+// still waits, but waits for a change that is being written. Only the caller of a
+// reading needs its result, so do does not wait for its statement.
+func (q *queue) do(ctx context.Context, p *pending) error {
 	s, err := q.enter(p)
 	if err != nil {
 		return err
 	}
-	defer q.busy.Done()
 	if s == nil {
-		if s, err = q.await(ctx, p); err != nil {
-			return err
+		select { // the queue ends the wait when the time of the caller is over
+		case s = <-p.turn:
+		case <-ctx.Done():
+			if p.class == readings {
+				go q.abandon(p)
+				return ctx.Err()
+			}
+			if q.leave(p) {
+				q.busy.Done()
+				return ctx.Err()
+			}
+			s = <-p.turn // a statement already has it
 		}
 	}
+	defer q.busy.Done()
 	if s != nil {
 		q.lead(s, p)
 	}
 	return p.err
+}
+
+// abandon finishes a reading whose caller has gone, because its batch may
+// contain other readings.
+func (q *queue) abandon(p *pending) {
+	defer q.busy.Done()
+	if q.leave(p) {
+		return
+	}
+	if s := <-p.turn; s != nil {
+		q.lead(s, p)
+	}
 }
 
 // enter returns a writer, or nil if the change has to wait.
@@ -196,20 +231,6 @@ func (q *queue) enter(p *pending) (*writer, error) {
 func (q *queue) add(p *pending) {
 	q.waiting = append(q.waiting, p)
 	q.laneOf(p).waiting[p.class]++
-}
-
-// await waits for the turn of a change. The queue ends the wait when the time of
-// the caller is over.
-func (q *queue) await(ctx context.Context, p *pending) (*writer, error) {
-	select {
-	case s := <-p.turn:
-		return s, nil
-	case <-ctx.Done():
-		if q.leave(p) {
-			return nil, ctx.Err()
-		}
-		return <-p.turn, nil // a statement already has it
-	}
 }
 
 // start gives a waiting change a writer. It returns nil if the

@@ -11,7 +11,7 @@ import (
 // ask starts a reading, which may begin a statement.
 func (q *manualQueue) ask(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
-	q.calls.Go(func() { done <- q.read(ctx, &pending{reading: &reading{ctx: ctx}, class: readings}) })
+	q.calls.Go(func() { done <- q.do(ctx, &pending{reading: &reading{ctx: ctx}, class: readings}) })
 	return done
 }
 

@@ -59,7 +59,7 @@ func (q *manualQueue) write(t *testing.T, c class, changes int) {
 	for range changes {
 		before := q.arrived()
 		q.calls.Go(func() {
-			if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
+			if err := q.do(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -84,7 +84,7 @@ func (q *manualQueue) arrived() int {
 func (q *manualQueue) begins(t *testing.T, c class, changes int) {
 	t.Helper()
 	q.calls.Go(func() {
-		if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
+		if err := q.do(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -106,7 +106,7 @@ func TestCanceledAndPanickingWritesLeaveTheQueue(t *testing.T) {
 	q.begins(t, creates, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
-	go func() { left <- q.queue.write(ctx, &pending{change: &storage.Change{}, class: creates}) }()
+	go func() { left <- q.do(ctx, &pending{change: &storage.Change{}, class: creates}) }()
 	for q.arrived() == 0 {
 		runtime.Gosched()
 	}
@@ -117,7 +117,7 @@ func TestCanceledAndPanickingWritesLeaveTheQueue(t *testing.T) {
 	q.end <- struct{}{}
 	q.calls.Wait()
 	q.flush = func(*writer, []*pending) { panic("now") }
-	if err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
+	if err := q.do(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
 		t.Error("a panic returns no error")
 	}
 	if q.shared().writing != 0 || q.shared().running != [classes]int{} || q.arrived() != 0 {
@@ -231,7 +231,7 @@ func TestPanicFailsItsBatch(t *testing.T) {
 		q := &queue{free: []*writer{{}}}
 		q.flush = func(*writer, []*pending) { panic(name) }
 		write := func() error {
-			return q.write(t.Context(), &pending{change: &storage.Change{}, class: c})
+			return q.do(t.Context(), &pending{change: &storage.Change{}, class: c})
 		}
 		if err := write(); err == nil || strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -285,7 +285,7 @@ func TestChangesStopWaitingWhenTheirTimeIsOver(t *testing.T) {
 			for i := range 3 {
 				calls.Go(func() {
 					began, limit := time.Now(), time.Duration(i+1)*time.Second+time.Duration(c)*100*time.Millisecond
-					err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: c, until: began.Add(limit)})
+					err := q.do(t.Context(), &pending{change: &storage.Change{}, class: c, until: began.Add(limit)})
 					if took := time.Since(began); !errors.Is(err, sqlstore.ErrNoTurn) || took < limit || took > limit+createWait {
 						t.Errorf("class %d: %v after %v, want sqlstore.ErrNoTurn after %v", c, err, took, limit)
 					}

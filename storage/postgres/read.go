@@ -36,7 +36,7 @@ func (s *Store) readQueued(ctx context.Context, p *pending) error {
 		return err
 	}
 	defer ended()
-	return s.queue.read(ctx, p)
+	return s.queue.do(ctx, p)
 }
 
 // readInSteps reads a token and then writes the log entry. If mayBeEntered is

@@ -14,7 +14,7 @@ func TestWritesToHungServerLeaveConnections(t *testing.T) {
 	q := newManualQueue(t, 4, false)
 	write := func(server int32) {
 		q.calls.Go(func() {
-			if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: alone, Turn: citus.Turn{Server: server, Most: 2}}); err != nil {
+			if err := q.do(context.Background(), &pending{change: &storage.Change{}, class: alone, Turn: citus.Turn{Server: server, Most: 2}}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -41,11 +41,13 @@ func (s *Store) InTx(ctx context.Context, tx storage.SQLTx) (storage.Tx, error) 
 	if err != nil {
 		return nil, txError(err)
 	}
-	ours, err := s.identity.is(ctx, theirs, s.readers.DB, s.schema)
+	if *s.identity.Load() != theirs { // the server may have restarted
+		if err := s.identify(ctx); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case err != nil:
-		return nil, err
-	case !ours:
+	case *s.identity.Load() != theirs:
 		return nil, storage.ErrOtherDatabase
 	case readOnly:
 		return nil, storage.ErrReadOnly
@@ -63,13 +65,6 @@ func anyDriverIn(column string, values []any) (string, []any) {
 	return condition, []any{wire.ArrayText(args[0].([]byte))}
 }
 
-// identity distinguishes the tables of a vault from all others. The tables of a
-// copy are on a server that started at another time.
-type identity struct {
-	mu sync.Mutex
-	at string // start time of the server, database, and table of migrations
-}
-
 // readIdentity identifies the tables that a connection finds, and whether it is
 // read-only. It succeeds on any database, so that it does not abort a
 // transaction.
@@ -81,33 +76,14 @@ func readIdentity(ctx context.Context, on direct.Queryer, schema schemaName) (at
 	return at, readOnly, err
 }
 
-func (p *identity) read(ctx context.Context, db *sql.DB, schema schemaName) error {
-	at, _, err := readIdentity(ctx, db, schema)
-	if err != nil {
-		return link.Clean(err)
+// identify reads the identity of the vault's own tables, which distinguishes them from
+// all others. The tables of a copy are on a server that started at another time.
+func (s *Store) identify(ctx context.Context) error {
+	at, _, err := readIdentity(ctx, s.readers.DB, s.schema)
+	if err == nil {
+		s.identity.Store(&at)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at = at
-	return nil
-}
-
-// is reports whether at is this identity. Before it returns false it reads the
-// identity again, because the server may have restarted.
-func (p *identity) is(ctx context.Context, at string, db *sql.DB, schema schemaName) (bool, error) {
-	if p.known(at) {
-		return true, nil
-	}
-	if err := p.read(ctx, db, schema); err != nil {
-		return false, err
-	}
-	return p.known(at), nil
-}
-
-func (p *identity) known(at string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at == at
+	return link.Clean(err)
 }
 
 // txStore is a database inside a transaction of the application.

@@ -78,7 +78,7 @@ func (s *Store) tryWrite(ctx context.Context, p *pending) error {
 		p.locked = false
 		defer func() { <-s.waiters }()
 	}
-	return s.queue.write(ctx, p)
+	return s.queue.do(ctx, p)
 }
 
 var errLocked = fmt.Errorf("%w: another transaction holds what the change needs", storage.ErrUnavailable)

@@ -121,7 +121,7 @@ func putContent(p Put, t *storage.Token, keepHashes bool) {
 	}
 	p.Int(int64(t.KeyVersion))
 	p.Bytes(t.Body)
-	putOptional(p, t.CVC)
+	putUnless(p, t.CVC == nil, t.CVC)
 	PutTime(p, t.CVCExpiresAt)
 	PutTime(p, t.ExpiresAt)
 }
@@ -156,8 +156,8 @@ func PutRecordAt(p Put, r *storage.Record, rev int64) {
 func PutRecordReplaced(p Put, r *storage.Record) {
 	p.Text(r.Name)
 	p.Text(FoldName(r.Name))
-	putKey(p, &r.Key)
-	putKey(p, &r.AltKey)
+	putUnless(p, r.Key.IsZero(), r.Key[:])
+	putUnless(p, r.AltKey.IsZero(), r.AltKey[:])
 	PutTime(p, r.ExpiresAt)
 	p.Int(int64(r.KeyVersion))
 	p.Bytes(r.Body)
@@ -171,7 +171,7 @@ func PutClaim(p Put, c *storage.Claim) {
 	PutTime(p, c.LeaseUntil)
 	PutTime(p, c.ExpiresAt)
 	p.Int(int64(c.KeyVersion))
-	putOptional(p, c.Answer)
+	putUnless(p, c.Answer == nil, c.Answer)
 }
 
 // PutJob puts the values of JobRow.
@@ -188,28 +188,16 @@ func PutJob(p Put, j *storage.Job) {
 }
 
 // PutID puts an id, or NULL if it is zero.
-func PutID(p Put, v *storage.ID) {
-	if v.IsZero() {
-		p.Null()
-	} else {
-		p.Bytes(v[:])
-	}
-}
+func PutID(p Put, v *storage.ID) { putUnless(p, v.IsZero(), v[:]) }
 
 // PutHash puts a hash, or NULL if it is zero.
-func PutHash(p Put, v *storage.Hash) {
-	if *v == (storage.Hash{}) {
-		p.Null()
-	} else {
-		p.Bytes(v[:])
-	}
-}
+func PutHash(p Put, v *storage.Hash) { putUnless(p, *v == storage.Hash{}, v[:]) }
 
-func putKey(p Put, v *storage.Key) {
-	if v.IsZero() {
+func putUnless(p Put, isNull bool, v []byte) {
+	if isNull {
 		p.Null()
 	} else {
-		p.Bytes(v[:])
+		p.Bytes(v)
 	}
 }
 
@@ -228,14 +216,6 @@ func PutOptionalText(p Put, v string) {
 		p.Null()
 	} else {
 		p.Text(v)
-	}
-}
-
-func putOptional(p Put, v []byte) {
-	if v == nil {
-		p.Null()
-	} else {
-		p.Bytes(v)
 	}
 }
 

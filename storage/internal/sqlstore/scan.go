@@ -88,21 +88,15 @@ func (c *timeColumn) Scan(src any) error {
 	return nil
 }
 
-func (c *intColumn) Scan(src any) error {
-	v, ok := src.(int64)
-	if !ok {
-		return errColumn
-	}
-	*c = intColumn(v)
-	return nil
-}
+func (c *intColumn) Scan(src any) error   { return scanNumber(c, src) }
+func (c *int64Column) Scan(src any) error { return scanNumber(c, src) }
 
-func (c *int64Column) Scan(src any) error {
+func scanNumber[N ~int | ~int64](c *N, src any) error {
 	v, ok := src.(int64)
 	if !ok {
 		return errColumn
 	}
-	*c = int64Column(v)
+	*c = N(v)
 	return nil
 }
 

@@ -170,86 +170,59 @@ func checksOf(c *storage.Change) []check {
 
 // Twice finds a row of a change that conflicts with another row of it.
 func Twice(c *storage.Change) *storage.Conflict {
-	seen := seenKeys{}
-	for i := range c.InsertTokens {
-		t := &c.InsertTokens[i]
-		if seen.again('t', t.Ord[:]) || seen.again('i', []byte(t.ID)) {
-			return &storage.Conflict{Kind: storage.TokenIDTaken, Index: i}
-		}
-		if t.Dedup != (storage.Hash{}) && seen.again('d', t.Dedup[:]) {
-			return &storage.Conflict{Kind: storage.DuplicateTaken, Index: i}
-		}
-	}
-	for i := range c.UpdateTokens {
-		t := &c.UpdateTokens[i].Token
-		if seen.again('t', t.Ord[:]) {
-			return &storage.Conflict{Kind: storage.TokenStale, Index: i}
-		}
-		if t.Dedup != (storage.Hash{}) && seen.again('d', t.Dedup[:]) {
-			return &storage.Conflict{Kind: storage.DuplicateTaken, Index: i}
-		}
-	}
-	for i := range c.DeleteTokens {
-		if seen.again('t', c.DeleteTokens[i].Ord[:]) {
-			return &storage.Conflict{Kind: storage.TokenStale, Index: i}
-		}
-	}
-	if conflict := twiceRecord(c, seen); conflict != nil {
-		return conflict
-	}
-	return twiceJob(c, seen)
-}
-
-func twiceRecord(c *storage.Change, seen seenKeys) *storage.Conflict {
-	keys := func(r *storage.Record) bool {
-		return !r.Key.IsZero() && seen.again('k', r.Key[:]) ||
-			!r.AltKey.IsZero() && r.AltKey != r.Key && seen.again('k', r.AltKey[:])
-	}
-	record := func(kind string, id storage.ID) bool { return seen.again('r', append([]byte(kind+"\x00"), id[:]...)) }
-	for i := range c.InsertRecords {
-		if r := &c.InsertRecords[i]; record(r.Kind, r.ID) || keys(r) {
-			return &storage.Conflict{Kind: storage.KeyTaken, Index: i}
-		}
-	}
-	for i := range c.UpdateRecords {
-		r := &c.UpdateRecords[i].Record
-		if record(r.Kind, r.ID) {
-			return &storage.Conflict{Kind: storage.RecordStale, Index: i}
-		}
-		if keys(r) {
-			return &storage.Conflict{Kind: storage.KeyTaken, Index: i}
-		}
-	}
-	for i := range c.DeleteRecords {
-		if record(c.DeleteRecords[i].Kind, c.DeleteRecords[i].ID) {
-			return &storage.Conflict{Kind: storage.RecordStale, Index: i}
+	seen := map[string]struct{}{}
+	for _, part := range []struct {
+		kind storage.ConflictKind
+		n    int
+		keys func(i int) []string // each starts with the letter of its key space
+	}{
+		{storage.TokenIDTaken, len(c.InsertTokens), func(i int) []string {
+			return []string{"t" + string(c.InsertTokens[i].Ord[:]), "i" + c.InsertTokens[i].ID}
+		}},
+		{storage.DuplicateTaken, len(c.InsertTokens), func(i int) []string { return dedupKey(&c.InsertTokens[i]) }},
+		{storage.TokenStale, len(c.UpdateTokens), func(i int) []string { return []string{"t" + string(c.UpdateTokens[i].Token.Ord[:])} }},
+		{storage.DuplicateTaken, len(c.UpdateTokens), func(i int) []string { return dedupKey(&c.UpdateTokens[i].Token) }},
+		{storage.TokenStale, len(c.DeleteTokens), func(i int) []string { return []string{"t" + string(c.DeleteTokens[i].Ord[:])} }},
+		{storage.KeyTaken, len(c.InsertRecords), func(i int) []string {
+			r := &c.InsertRecords[i]
+			return append(lookupKeys(r), recordKey(r.Kind, r.ID))
+		}},
+		{storage.RecordStale, len(c.UpdateRecords), func(i int) []string {
+			r := &c.UpdateRecords[i].Record
+			return []string{recordKey(r.Kind, r.ID)}
+		}},
+		{storage.KeyTaken, len(c.UpdateRecords), func(i int) []string { return lookupKeys(&c.UpdateRecords[i].Record) }},
+		{storage.RecordStale, len(c.DeleteRecords), func(i int) []string {
+			return []string{recordKey(c.DeleteRecords[i].Kind, c.DeleteRecords[i].ID)}
+		}},
+		{storage.JobStale, len(c.UpdateJobs), func(i int) []string { return []string{"j" + string(c.UpdateJobs[i].Job.ID[:])} }},
+		{storage.JobStale, len(c.DeleteJobs), func(i int) []string { return []string{"j" + string(c.DeleteJobs[i].ID[:])} }},
+	} {
+		for i := range part.n {
+			for _, key := range part.keys(i) {
+				if _, again := seen[key]; again {
+					return &storage.Conflict{Kind: part.kind, Index: i}
+				}
+				seen[key] = struct{}{}
+			}
 		}
 	}
 	return nil
 }
 
-func twiceJob(c *storage.Change, seen seenKeys) *storage.Conflict {
-	for i := range c.UpdateJobs {
-		if seen.again('j', c.UpdateJobs[i].Job.ID[:]) {
-			return &storage.Conflict{Kind: storage.JobStale, Index: i}
-		}
+func dedupKey(t *storage.Token) []string {
+	if t.Dedup == (storage.Hash{}) {
+		return nil
 	}
-	for i := range c.DeleteJobs {
-		if seen.again('j', c.DeleteJobs[i].ID[:]) {
-			return &storage.Conflict{Kind: storage.JobStale, Index: i}
-		}
-	}
-	return nil
+	return []string{"d" + string(t.Dedup[:])}
 }
 
-// seenKeys is a set of keys of rows, each prefixed with the letter of its key
-// space.
-type seenKeys map[string]struct{}
+func recordKey(kind string, id storage.ID) string { return "r" + kind + "\x00" + string(id[:]) }
 
-// again adds a key and reports whether it was already there.
-func (s seenKeys) again(space byte, key []byte) bool {
-	k := string(space) + string(key)
-	_, ok := s[k]
-	s[k] = struct{}{}
-	return ok
+// lookupKeys returns the keys that find a record.
+func lookupKeys(r *storage.Record) (keys []string) {
+	for _, l := range wire.LookupsOf(nil, r) {
+		keys = append(keys, "k"+string(l.Key[:]))
+	}
+	return keys
 }
