@@ -62,7 +62,7 @@ func citusTxBackend(x *explained) storagetest.TxBackend {
 func (x *explained) distributed(tb testing.TB) (storagetest.Opener, string) {
 	tb.Helper()
 	address, o := distributed(tb)
-	c := collect(tb, address)
+	c := newProxy(tb, address)
 	x.collected(tb, c, address, o.Schema)
 	return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenSettled(ctx, c.address, o) }, c.address
 }

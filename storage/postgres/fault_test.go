@@ -3,16 +3,11 @@ package postgres_test
 import (
 	"database/sql"
 	"fmt"
-	"net"
 	"net/url"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/lib/pq"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -121,79 +116,6 @@ func TestKilledConnectionsLoseAndRepeatNothing(t *testing.T) {
 	}
 }
 
-// proxy sits between a store and the server, and can cut the connection.
-type proxy struct {
-	listener net.Listener
-	server   pq.Config
-	cut      atomic.Int32           // what to do with the next message: one of the constants below
-	silent   sync.RWMutex           // held while nothing passes
-	dialed   atomic.Pointer[func()] // called when a connection is opened, if set
-	wait     sync.WaitGroup
-}
-
-const (
-	deliver int32 = iota
-	loseRequest
-	loseAnswer
-)
-
-// newProxy returns a proxy and the URL of the server through it.
-func newProxy(t *testing.T, address string) (*proxy, string) {
-	t.Helper()
-	config := must.Get(pq.NewConfig(address))(t)
-	dir := t.TempDir()
-	l := must.Get(net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432")))(t)
-	p := &proxy{listener: l, server: config}
-	p.wait.Go(p.serve)
-	t.Cleanup(func() { l.Close(); p.wait.Wait() })
-	through := with(t, with(t, address, "host", dir), "port", "5432")
-	u, _ := url.Parse(through)
-	u.Host = ""
-	return p, with(t, u.String(), "sslmode", "disable")
-}
-
-func (p *proxy) serve() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		if dialed := p.dialed.Load(); dialed != nil {
-			(*dialed)()
-		}
-		network, addr := "tcp", fmt.Sprintf("%s:%d", p.server.Host, p.server.Port)
-		if strings.HasPrefix(p.server.Host, "/") {
-			network, addr = "unix", filepath.Join(p.server.Host, fmt.Sprintf(".s.PGSQL.%d", p.server.Port))
-		}
-		server, err := net.Dial(network, addr)
-		if err != nil {
-			client.Close()
-			continue
-		}
-		p.wait.Go(func() { p.pipe(server, client, loseRequest) })
-		p.wait.Go(func() { p.pipe(client, server, loseAnswer) })
-	}
-}
-
-// pipe copies one direction, up to the message to lose.
-func (p *proxy) pipe(dst, src net.Conn, lose int32) {
-	defer dst.Close()
-	defer src.Close()
-	buf := make([]byte, 1<<16)
-	for {
-		n, err := src.Read(buf)
-		if err != nil || p.cut.CompareAndSwap(lose, deliver) {
-			return
-		}
-		p.silent.RLock()
-		_, err = dst.Write(buf[:n])
-		p.silent.RUnlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
 // TestChangeIsAppliedOnceDespiteLostConnection cuts the connection at the worst times: before the server
 // has received a change, and after it has committed it.
 func TestChangeIsAppliedOnceDespiteLostConnection(t *testing.T) {
@@ -211,8 +133,8 @@ func TestChangeIsAppliedOnceDespiteLostConnection(t *testing.T) {
 			t.Parallel()
 			cut := test.cut
 			address := postgres.Vaults.URL(t)
-			p, through := newProxy(t, address)
-			s := openAt(t, through, &postgres.Options{MaxConns: test.connections})
+			p := newProxy(t, address)
+			s := openAt(t, p.address, &postgres.Options{MaxConns: test.connections})
 			db := database(t, address)
 			tenant := newID()
 			warm := sample(tenant, 1)

@@ -16,8 +16,8 @@ import (
 // with its caller's context.
 func TestContextEndsReadFromSilentServer(t *testing.T) {
 	t.Parallel()
-	p, through := newProxy(t, postgres.Vaults.URL(t))
-	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Hour}), newID()
+	p := newProxy(t, postgres.Vaults.URL(t))
+	s, tenant := openAt(t, p.address, &postgres.Options{HangTimeout: time.Hour}), newID()
 	token := sample(tenant, 1)
 	must.Do(t, s.Write(t.Context(), token))
 	reads := map[string]func(context.Context) error{
@@ -60,8 +60,8 @@ func TestContextEndsReadFromSilentServer(t *testing.T) {
 func TestChangeIsWrittenOnceDespiteSilentServer(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
-	p, through := newProxy(t, address)
-	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Hour, RetryFor: time.Hour}), newID()
+	p := newProxy(t, address)
+	s, tenant := openAt(t, p.address, &postgres.Options{HangTimeout: time.Hour, RetryFor: time.Hour}), newID()
 	must.Do(t, s.Write(t.Context(), sample(tenant, 1)))
 	p.silent.Lock()
 	postgres.SetHangTimeout(s, 100*time.Millisecond)

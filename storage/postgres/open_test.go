@@ -145,10 +145,10 @@ func TestConnectionErrorsNameARemedy(t *testing.T) {
 // host that does.
 func TestFailoverFindsThePrimary(t *testing.T) {
 	t.Parallel()
-	p, through := newProxy(t, postgres.Vaults.URL(t))
+	p := newProxy(t, postgres.Vaults.URL(t))
 	dir := p.listener.Addr().String()
 	dir = dir[:strings.LastIndex(dir, "/")]
-	s := openAt(t, with(t, through, "host", t.TempDir()+","+dir), nil)
+	s := openAt(t, with(t, p.address, "host", t.TempDir()+","+dir), nil)
 	tenant := newID()
 	for range 3 {
 		p.cut.Store(loseAnswer)

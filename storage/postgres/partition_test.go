@@ -37,7 +37,7 @@ func TestPartitioned(t *testing.T) {
 	x := explain(t, onePartition)
 	world := func(tb testing.TB) (storagetest.Opener, string) {
 		address := partitioned.URL(tb)
-		c := collect(tb, address)
+		c := newProxy(tb, address)
 		x.collected(tb, c, address, pgtest.SchemaOf(tb, address))
 		return func(ctx context.Context) (storage.Storage, error) {
 			return postgres.OpenRouted(ctx, c.address, &postgres.Options{MaxConns: 6, Migrate: storage.MigrateCheck})
@@ -148,14 +148,14 @@ var (
 
 // collected explains the statements of a collector at the end of a test, unless
 // they have been explained before. The statements name the schema.
-func (x *explained) collected(tb testing.TB, c *collector, address, schema string) {
+func (x *explained) collected(tb testing.TB, c *proxy, address, schema string) {
 	tb.Helper()
 	tb.Cleanup(func() {
 		x.check(tb, c, database(tb, with(tb, address, "binary_parameters", "yes")), fmt.Sprintf("%q.", schema))
 	})
 }
 
-func (x *explained) check(tb testing.TB, c *collector, db *sql.DB, schema string) {
+func (x *explained) check(tb testing.TB, c *proxy, db *sql.DB, schema string) {
 	tb.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,7 +60,7 @@ func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 // conflict is diagnosed on another connection.
 func TestConflictIsFoundOnAnotherConnection(t *testing.T) {
 	t.Parallel()
-	c := collect(t, postgres.Vaults.URL(t))
+	c := newProxy(t, postgres.Vaults.URL(t))
 	var cut atomic.Int64
 	atFirst := func(command string) bool { return command == "ROLLBACK" && cut.Add(1) == 1 }
 	c.cuts.Store(&atFirst)
@@ -87,7 +87,7 @@ func TestInterruptedListStartsOver(t *testing.T) {
 	const tokens = 200
 	change := sample(newID(), tokens)
 	must.Do(t, openAt(t, address, nil).Write(t.Context(), change))
-	c := collect(t, address)
+	c := newProxy(t, address)
 	c.most.Store(400 << 10) // more than one list, and less than all of them
 	s := openAt(t, c.address, &postgres.Options{MaxConns: 2})
 	for range 4 {

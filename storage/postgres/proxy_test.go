@@ -5,31 +5,49 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/lib/pq"
+
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// collector is a proxy between a program and a server. It records the
-// statements that the program sends, with their parameters.
-type collector struct {
-	address string // of the server, through the collector
-	// cuts, if set, decides at which commands the program loses its connection.
+// proxy sits between a store and the server. It records the statements that the store
+// sends, with their parameters, and can cut the connection.
+type proxy struct {
+	address  string // of the server, through the proxy
+	listener net.Listener
+	server   pq.Config
+	cut      atomic.Int32           // what to do with the next message: one of the constants below
+	silent   sync.RWMutex           // held while nothing passes
+	dialed   atomic.Pointer[func()] // called when a connection is opened, if set
+	// cuts, if set, decides at which commands the store loses its connection.
 	cuts atomic.Pointer[func(command string) bool]
 	// most, if set, is how many bytes the server may send on a connection
-	// before the program loses it. lost counts the lost connections.
+	// before the store loses it. lost counts the lost connections.
 	most atomic.Int64
 	lost atomic.Int64
+	busy sync.WaitGroup
 
 	mu   sync.Mutex
 	sent map[string][]sent // by text
 }
+
+const (
+	deliver int32 = iota
+	loseRequest
+	loseAnswer
+)
 
 // sent holds the parameters of a statement: text, bytes in the binary format,
 // or nil.
@@ -38,73 +56,87 @@ type sent []any
 // maxSent is how many sets of parameters are kept for each text.
 const maxSent = 3
 
-// collect starts a collector in front of a server. It stops at the end of the
-// test.
-func collect(tb testing.TB, address string) *collector {
+// newProxy starts a proxy in front of a server. It stops at the end of the test.
+func newProxy(tb testing.TB, address string) *proxy {
 	tb.Helper()
-	server := must.Get(url.Parse(address))(tb)
-	network, at := "tcp", server.Host
-	if dir := server.Query().Get("host"); dir != "" {
-		network, at = "unix", dir+"/.s.PGSQL.5432"
-	}
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
-	query := server.Query()
-	query.Del("host")
-	query.Set("sslmode", "disable")
-	if user := query.Get("user"); user != "" {
-		server.User = url.User(user)
-		query.Del("user")
-	}
-	server.Host, server.RawQuery = l.Addr().String(), query.Encode()
-	c := &collector{address: server.String(), sent: map[string][]sent{}}
-	var busy sync.WaitGroup
-	busy.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			busy.Go(func() { c.serve(client, network, at) })
-		}
-	})
+	dir := must.Get(os.MkdirTemp("", "vaultproxy"))(tb) // a name without commas, which separate hosts
+	l := must.Get(net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432")))(tb)
+	u := must.Get(url.Parse(with(tb, with(tb, with(tb, address, "host", dir), "port", "5432"), "sslmode", "disable")))(tb)
+	u.Host = ""
+	p := &proxy{address: u.String(), listener: l, server: must.Get(pq.NewConfig(address))(tb), sent: map[string][]sent{}}
+	p.busy.Go(p.accept)
 	tb.Cleanup(func() {
 		_ = l.Close()
-		busy.Wait()
+		p.busy.Wait()
+		_ = os.RemoveAll(dir)
 	})
-	return c
+	return p
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if dialed := p.dialed.Load(); dialed != nil {
+			(*dialed)()
+		}
+		p.busy.Go(func() { p.serve(client) })
+	}
 }
 
 // serve forwards data between a client and the server until one of them ends.
-func (c *collector) serve(client net.Conn, network, at string) {
+func (p *proxy) serve(client net.Conn) {
 	defer client.Close()
+	network, at := "tcp", net.JoinHostPort(p.server.Host, strconv.Itoa(int(p.server.Port)))
+	if strings.HasPrefix(p.server.Host, "/") {
+		network, at = "unix", filepath.Join(p.server.Host, fmt.Sprintf(".s.PGSQL.%d", p.server.Port))
+	}
 	server, err := net.Dial(network, at)
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	go func() {
-		c.answer(client, server)
+	p.busy.Go(func() {
+		p.answer(passing{p, client, loseAnswer}, server)
 		_ = client.Close()
-	}()
-	_ = c.listen(bufio.NewReader(io.TeeReader(client, server)))
+	})
+	_ = p.listen(bufio.NewReader(io.TeeReader(client, passing{p, server, loseRequest})))
+}
+
+// passing is one direction of a connection, up to the message to lose.
+type passing struct {
+	p    *proxy
+	to   io.Writer
+	lose int32
+}
+
+func (w passing) Write(b []byte) (int, error) {
+	if w.p.cut.CompareAndSwap(w.lose, deliver) {
+		return 0, errCut
+	}
+	w.p.silent.RLock()
+	defer w.p.silent.RUnlock()
+	return w.to.Write(b)
 }
 
 // answer forwards the server's responses.
-func (c *collector) answer(client io.Writer, server io.Reader) {
-	most := c.most.Load()
+func (p *proxy) answer(client io.Writer, server io.Reader) {
+	most := p.most.Load()
 	if most == 0 {
 		_, _ = io.Copy(client, server)
 		return
 	}
 	if n, _ := io.CopyN(client, server, most); n == most {
-		c.lost.Add(1)
+		p.lost.Add(1)
 	}
 }
 
 var errCut = errors.New("the connection is cut")
 
 // listen reads the client's messages. The first message has no type.
-func (c *collector) listen(r *bufio.Reader) error {
+func (c *proxy) listen(r *bufio.Reader) error {
 	if _, err := message(r); err != nil {
 		return err
 	}
@@ -174,7 +206,7 @@ func parameters(raw []byte) sent {
 	return values
 }
 
-func (c *collector) add(text string, parameters sent) {
+func (c *proxy) add(text string, parameters sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if all := c.sent[text]; len(all) < maxSent {
