@@ -95,68 +95,10 @@ func oneTask(db *sql.DB, text string, parameters sent) error {
 	return rows.Err()
 }
 
-// BenchmarkDistributed compares a vault on Citus, if available, with a vault on
-// PostgreSQL. It creates and reads tokens with 24 callers, of 6 tenants and of
-// one.
-func BenchmarkDistributed(b *testing.B) {
-	servers := map[string]func(testing.TB) *postgres.Store{"PostgreSQL": func(tb testing.TB) *postgres.Store {
-		return openAt(tb, pgtest.URL(tb), nil)
-	}}
-	if pgtest.HasCitus() {
-		servers["Citus"] = func(tb testing.TB) *postgres.Store {
-			address, o := onCitus(tb)
-			must.Do(tb, postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o))
-			return openAt(tb, address, o)
-		}
-	}
-	for name, open := range servers {
-		s := open(b)
-		var tenants []tenantOf
-		for range 6 {
-			c := sample(newID(), 1)
-			must.Do(b, s.Write(b.Context(), c))
-			tenants = append(tenants, tenantOf{c.Tenant, c.InsertTokens[0].ID})
-		}
-		for _, some := range [][]tenantOf{tenants, tenants[:1]} {
-			b.Run(fmt.Sprintf("create/%d/%s", len(some), name), func(b *testing.B) {
-				byTenants(b, some, func(t tenantOf) error { return s.Write(context.Background(), sample(t.id, 1)) })
-			})
-			b.Run(fmt.Sprintf("read/%d/%s", len(some), name), func(b *testing.B) {
-				byTenants(b, some, func(t tenantOf) error {
-					_, err := s.ReadToken(context.Background(), storage.Reading{Tenant: t.id, ID: t.token, Entry: storage.Log{
-						ID: newID(), CreatedAt: time.Now(), ActorType: "application", Operation: "read", Message: "Token read",
-					}})
-					return err
-				})
-			})
-		}
-	}
-}
-
 // tenantOf is a tenant with one of its tokens.
 type tenantOf struct {
 	id    storage.ID
 	token string
-}
-
-// byTenants runs b.N calls with 24 callers, the same number for each tenant.
-func byTenants(b *testing.B, tenants []tenantOf, call func(tenantOf) error) {
-	b.Helper()
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	b.ResetTimer()
-	for i := range 24 {
-		wg.Go(func() {
-			for next.Add(1) <= int64(b.N) {
-				if err := call(tenants[i%len(tenants)]); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 }
 
 func TestDistributeWithoutCitus(t *testing.T) {

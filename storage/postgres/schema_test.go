@@ -174,29 +174,3 @@ func TestMigrationsByHand(t *testing.T) {
 	}
 	exercise(t, openAt(t, poor, check))
 }
-
-func TestMigrateOnly(t *testing.T) {
-	t.Parallel()
-	address := pgtest.URL(t)
-	s := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}))(t)
-	if err := s.Write(t.Context(), sample(newID(), 1)); !errors.Is(err, storage.ErrClosed) {
-		t.Errorf("a write: got %v, want ErrClosed", err)
-	}
-	exercise(t, openAt(t, address, &postgres.Options{Migrate: storage.MigrateCheck}))
-}
-
-// TestMigrationsRecordTheirVersion checks what the migration runner relies on.
-func TestMigrationsRecordTheirVersion(t *testing.T) {
-	t.Parallel()
-	address := pgtest.URL(t)
-	db := database(t, address)
-	for _, m := range postgres.Migrations("") {
-		must.Get(db.Exec(m.SQL))(t)
-		if got := number(t, db, "SELECT max(version) FROM vault_migrations"); got != m.Version {
-			t.Errorf("after migration %d the version is %d", m.Version, got)
-		}
-	}
-	if got := number(t, db, "SELECT count(DISTINCT vault_id) FROM vault_migrations"); got != 1 {
-		t.Errorf("the migrations have %d ids, want one", got)
-	}
-}

@@ -231,9 +231,9 @@ func TestChangeGivesUpOnALastingLock(t *testing.T) {
 	}
 }
 
-// TestCountsOfTransactionsAreFolded checks that the rows that transactions add to counts and sets are
+// TestCountsOfTransactionsAreMerged checks that the rows that transactions add to counts and sets are
 // merged automatically after a while, and by a sweep.
-func TestCountsOfTransactionsAreFolded(t *testing.T) {
+func TestCountsOfTransactionsAreMerged(t *testing.T) {
 	t.Parallel()
 	address := postgres.Vaults.URL(t)
 	s, tenant, db := openAt(t, address, nil), newID(), database(t, address)
