@@ -176,7 +176,7 @@ var mayImport = map[string][]string{
 	"internal/test/faults":       {},
 	"internal/test/long":         {},
 	"internal/test/must":         {},
-	"internal/test/pgtest":       {"github.com/lib/pq"},
+	"internal/test/pgtest":       {"internal/test/must", "github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
 	"internal/test/sentences":    {},
 	"internal/test/tampering":    {},

@@ -112,27 +112,23 @@ func spanCond(s access.IDSpan) storage.Cond {
 }
 
 // AsksContainer reports whether a search needs the container sets.
-func AsksContainer(n query.Node) bool {
-	return anyTerm(n, func(n query.Node) bool { _, ok := n.(query.InContainer); return ok })
-}
+func AsksContainer(n query.Node) bool { return has[query.InContainer](n) }
 
 // AsksData reports whether a search has a condition on data.
-func AsksData(n query.Node) bool {
-	return anyTerm(n, func(n query.Node) bool { _, ok := n.(query.DataIs); return ok })
-}
+func AsksData(n query.Node) bool { return has[query.DataIs](n) }
 
-// anyTerm reports whether a query has a term of a kind.
-func anyTerm(n query.Node, is func(query.Node) bool) bool {
-	inside := func(n query.Node) bool { return anyTerm(n, is) }
+// has reports whether a query has a term of a kind.
+func has[T query.Node](n query.Node) bool {
 	switch n := n.(type) {
 	case query.And:
-		return slices.ContainsFunc(n, inside)
+		return slices.ContainsFunc(n, has[T])
 	case query.Or:
-		return slices.ContainsFunc(n, inside)
+		return slices.ContainsFunc(n, has[T])
 	case query.Not:
-		return inside(n.Node)
+		return has[T](n.Node)
 	default:
-		return is(n)
+		_, ok := n.(T)
+		return ok
 	}
 }
 

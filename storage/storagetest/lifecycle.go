@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -21,7 +22,6 @@ func contextRules() []rule {
 
 func closeRules() []rule {
 	return []rule{
-		{"Ping reports that the database answers", ping},
 		{"calls that come after Close return ErrClosed", afterClose},
 		{"Close waits for writes under way", closeDuringWrites},
 	}
@@ -68,53 +68,29 @@ func lateWrite(w *world) {
 	w.write(inTime)
 }
 
-// calls returns all methods of a Storage except Write and Close, each as a
-// function of only a context.
+// calls returns all methods of a Storage except Write and Close, and those of a
+// ReadLogger, each as a function of only a context. Other arguments are zero.
 func (w *world) calls() map[string]func(ctx context.Context) error {
-	s, tenant, key := w.store, w.id(), storage.Key{1}
-	calls := map[string]func(ctx context.Context) error{
-		"Ping":          s.Ping,
-		"Purge":         func(ctx context.Context) error { return second(s.Purge(ctx, tenant, 1)) },
-		"Sweep":         func(ctx context.Context) error { return second(s.Sweep(ctx, now, 1)) },
-		"DeleteLogs":    func(ctx context.Context) error { return second(s.DeleteLogs(ctx, tenant, now, 1)) },
-		"Tokens":        func(ctx context.Context) error { return second(s.Tokens(ctx, tenant, []string{"a"})) },
-		"Duplicate":     func(ctx context.Context) error { return second(s.Duplicate(ctx, tenant, storage.Duplicate{Now: now})) },
-		"ContainerSets": func(ctx context.Context) error { return second(s.ContainerSets(ctx, tenant)) },
-		"Expired": func(ctx context.Context) error {
-			return second(s.Expired(ctx, storage.ExpiredFilter{Now: now, Limit: 1}))
-		},
-		"LogTenants": func(ctx context.Context) error { return second(s.LogTenants(ctx, now, storage.ID{}, 1)) },
-		"Records":    func(ctx context.Context) error { return second(s.Records(ctx, tenant, "proxy", []storage.ID{tenant})) },
-		"Lookup":     func(ctx context.Context) error { return second(s.Lookup(ctx, key)) },
-		"Claim":      func(ctx context.Context) error { return second(s.Claim(ctx, tenant, key)) },
-		"DueTenants": func(ctx context.Context) error { return second(s.DueTenants(ctx, now, storage.ID{}, 1)) },
-		"Jobs": func(ctx context.Context) error {
-			return second(s.Jobs(ctx, storage.JobFilter{Tenant: tenant, Limit: 1}))
-		},
-		"LeaseJobs": func(ctx context.Context) error {
-			return second(s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: later, Limit: 1}))
-		},
-		"SealedRows": func(ctx context.Context) error {
-			return second(s.SealedRows(ctx, storage.SealedFilter{Tenant: tenant, Kind: storage.SealedJobs, Limit: 1}))
-		},
-		"ListTokens": func(ctx context.Context) error {
-			return third(s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true}))
-		},
-		"ListLogs": func(ctx context.Context) error {
-			return third(s.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 1}))
-		},
-		"ListRecords": func(ctx context.Context) error {
-			return third(s.ListRecords(ctx, storage.RecordFilter{Tenant: tenant, Limit: 1}))
-		},
-	}
-	if s, ok := w.store.(storage.ReadLogger); ok {
-		calls["ReadToken"] = func(ctx context.Context) error { return second(s.ReadToken(ctx, w.reading(w.id(), "a"))) }
+	calls := map[string]func(ctx context.Context) error{}
+	for _, of := range []reflect.Type{reflect.TypeFor[storage.Storage](), reflect.TypeFor[storage.ReadLogger]()} {
+		for m := range of.Methods() {
+			call := reflect.ValueOf(w.store).MethodByName(m.Name)
+			if m.Name == "Write" || m.Name == "Close" || !call.IsValid() {
+				continue
+			}
+			calls[m.Name] = func(ctx context.Context) error {
+				args := []reflect.Value{reflect.ValueOf(ctx)}
+				for i := 1; i < m.Type.NumIn(); i++ {
+					args = append(args, reflect.Zero(m.Type.In(i)))
+				}
+				results := call.Call(args)
+				err, _ := results[len(results)-1].Interface().(error)
+				return err
+			}
+		}
 	}
 	return calls
 }
-
-func second[A any](_ A, err error) error        { return err }
-func third[A, B any](_ A, _ B, err error) error { return err }
 
 func cancelledReads(w *world) {
 	ctx, cancel := context.WithCancel(w.Context())
@@ -162,12 +138,6 @@ func cancelDuringRead(w *world) {
 		return nil
 	})
 	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 50)
-}
-
-func ping(w *world) {
-	if err := w.store.Ping(w.Context()); err != nil {
-		w.Errorf("ping: %v", err)
-	}
 }
 
 func afterClose(w *world) {

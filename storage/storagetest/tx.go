@@ -20,11 +20,9 @@ func txRules() []txRule {
 		{"reads see what the transaction has written", txReads},
 		{"a change that is refused leaves the transaction usable", txRefused},
 		{"counts are exact after commits and rollbacks, and after a sweep", txCounts},
-		{"container sets are known once, after a sweep too", txSets},
 		{"a transaction that has ended is sql.ErrTxDone", txEnded},
 		{"a transaction on another database is ErrOtherDatabase, and nothing is written", txOther},
 		{"a context that has ended leaves the transaction usable", txContext},
-		{"Hold: another revision is ErrLate, and nothing is written", txHoldStale},
 		{"Hold: the record stays as it is until the transaction ends", txHold},
 		{"others do not wait for a transaction, where the storage works beside it", txStrangers},
 		{"what waits for a transaction is served after it", txWaits},
@@ -234,23 +232,6 @@ func (w *txWorld) mixed(n int) []storage.Token {
 	return tokens
 }
 
-func txSets(w *txWorld) {
-	tenant, tokens := w.id(), w.tokenSeries("t", 3)
-	for i := range tokens {
-		tokens[i].Set, tokens[i].Containers = tokens[0].Set, tokens[0].Containers
-	}
-	for i := range tokens[:2] {
-		tx, in := w.begin()
-		w.apply(in, insert(tenant, tokens[i]))
-		w.commit(tx)
-	}
-	w.write(insert(tenant, tokens[2]))
-	for range 2 {
-		w.same("number of container sets", len(w.containers(tenant)), 1)
-		w.sweepAt(now, 10)
-	}
-}
-
 func txEnded(w *txWorld) {
 	tenant := w.id()
 	for name, end := range map[string]func(storage.SQLTx) error{"commit": storage.SQLTx.Commit, "rollback": storage.SQLTx.Rollback} {
@@ -304,22 +285,6 @@ func (w *txWorld) ring(tenant storage.ID) (storage.Record, *storage.Hold) {
 	r := w.record("ring", "")
 	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{r}})
 	return r, &storage.Hold{Kind: r.Kind, ID: r.ID, Rev: r.Rev}
-}
-
-func txHoldStale(w *txWorld) {
-	tenant, token := w.id(), w.token("mine")
-	_, held := w.ring(tenant)
-	held.Rev++
-	c := insert(tenant, token)
-	c.Hold = held
-	tx, in := w.begin()
-	if err := in.Write(w.Context(), c); !errors.Is(err, storage.ErrLate) {
-		w.Errorf("got %v, want ErrLate", err)
-	}
-	held.Rev--
-	w.apply(in, c)
-	w.commit(tx)
-	w.hasTokens(tenant, token)
 }
 
 func txHold(w *txWorld) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // EnvCitus is the environment variable with the URL of a Citus cluster's
@@ -24,11 +26,7 @@ func HasCitus() bool { return os.Getenv(EnvCitus) != "" }
 // [URL]. Distributed tables get only four shards there, to save time.
 func Citus(t testing.TB) string {
 	t.Helper()
-	server, err := withParameter(os.Getenv(EnvCitus), "citus.shard_count", "4")
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	return emptySchema(t, server)
+	return emptySchema(t, must.Get(withParameter(os.Getenv(EnvCitus), "citus.shard_count", "4"))(t))
 }
 
 // CitusServers returns the addresses of the cluster's servers, the
@@ -36,27 +34,17 @@ func Citus(t testing.TB) string {
 func CitusServers(t testing.TB) []string {
 	t.Helper()
 	coordinator := os.Getenv(EnvCitus)
-	u, err := url.Parse(coordinator)
-	if err != nil {
-		t.Fatalf("pgtest: %s is not a URL", EnvCitus)
-	}
-	db, err := sql.Open("postgres", coordinator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(coordinator))(t)
+	db := must.Get(sql.Open("postgres", coordinator))(t)
 	defer func() { _ = db.Close() }() // reading is over by then
-	rows, err := db.QueryContext(t.Context(), "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND isactive ORDER BY groupid")
-	if err != nil {
-		t.Fatal(err)
-	}
+	const active = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND isactive ORDER BY groupid"
+	rows := must.Get(db.QueryContext(t.Context(), active))(t)
 	defer rows.Close()
 	servers := []string{coordinator}
 	for rows.Next() {
 		var host string
 		var port int
-		if err := rows.Scan(&host, &port); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&host, &port))
 		u.Host = net.JoinHostPort(host, strconv.Itoa(port))
 		servers = append(servers, u.String())
 	}

@@ -25,6 +25,8 @@ import (
 	"testing"
 
 	_ "github.com/lib/pq" // the driver that creates and drops schemas
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const (
@@ -86,18 +88,9 @@ func Server(t testing.TB) string {
 func emptySchema(t testing.TB, server string) string {
 	t.Helper()
 	name := "vault_test_" + randomName()
-	own, err := withParameter(server, "search_path", name)
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	if err := admin(server, "CREATE SCHEMA "+name); err != nil {
-		t.Fatalf("pgtest: creating a schema: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := admin(server, "DROP SCHEMA "+name+" CASCADE"); err != nil {
-			t.Errorf("pgtest: dropping the schema: %v", err)
-		}
-	})
+	own := must.Get(withParameter(server, "search_path", name))(t)
+	must.Do(t, admin(server, "CREATE SCHEMA "+name))
+	t.Cleanup(func() { must.Do(t, admin(server, "DROP SCHEMA "+name+" CASCADE")) })
 	return own
 }
 

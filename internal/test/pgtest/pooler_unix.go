@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // poolerSettings accept every client as the server's user. A client has a
@@ -53,26 +55,10 @@ func Pooler(t testing.TB, address string) string {
 			return address
 		}
 	}
-	config, err := pq.NewConfig(address)
-	if err != nil {
-		t.Fatal("pgtest: the server's URL is malformed")
-	}
-	dir, err := os.MkdirTemp("", "vaultpg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "settings"), []byte(settingsOfPooler(&config, dir)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	k, err := keep(dir, pooler, program)
-	if err != nil {
-		t.Fatalf("pgtest: PgBouncer: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := k.stop(); err != nil {
-			t.Errorf("pgtest: stopping PgBouncer: %v", err)
-		}
-	})
+	config, dir := must.Get(pq.NewConfig(address))(t), must.Get(os.MkdirTemp("", "vaultpg"))(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "settings"), []byte(settingsOfPooler(&config, dir)), 0o644))
+	k := must.Get(keep(dir, pooler, program))(t)
+	t.Cleanup(func() { must.Do(t, k.stop()) })
 	return "postgres:///vault?" + url.Values{
 		"host": {dir}, "port": {PoolerPort}, "user": {config.User}, "sslmode": {"disable"},
 	}.Encode()

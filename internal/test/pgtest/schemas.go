@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // Schemas lends schemas to tests, each to one test at a time. Filling a schema
@@ -38,11 +40,7 @@ func (s *Schemas) URL(t testing.TB) string {
 	if one == nil {
 		one = s.fill(t)
 	}
-	t.Cleanup(func() {
-		if err := s.giveBack(one, t.Failed()); err != nil {
-			t.Errorf("pgtest: emptying a schema: %v", err)
-		}
-	})
+	t.Cleanup(func() { must.Do(t, s.giveBack(one, t.Failed())) })
 	return one.address
 }
 
@@ -61,23 +59,13 @@ func (s *Schemas) take() *schema {
 // fill creates another schema and fills it.
 func (s *Schemas) fill(t testing.TB) *schema {
 	t.Helper()
-	server := Server(t)
-	one := &schema{name: "vault_test_" + randomName()}
-	var err error
-	if one.address, err = withParameter(server, "search_path", one.name); err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	if err := s.connect(server); err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	if _, err := s.db.ExecContext(t.Context(), "CREATE SCHEMA "+one.name); err != nil {
-		t.Fatalf("pgtest: creating a schema: %v", err)
-	}
+	server, name := Server(t), "vault_test_"+randomName()
+	one := &schema{name: name, address: must.Get(withParameter(server, "search_path", name))(t)}
+	must.Do(t, s.connect(server))
+	must.Get(s.db.ExecContext(t.Context(), "CREATE SCHEMA "+one.name))(t)
 	s.Fill(t, one.address)
 	shape, _, err := s.look(t.Context(), one)
-	if err != nil {
-		t.Fatalf("pgtest: looking at a schema: %v", err)
-	}
+	must.Do(t, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shape = shape
@@ -171,10 +159,7 @@ func (s *Schemas) look(ctx context.Context, one *schema) (shape string, large bo
 // SchemaOf returns the schema in an address that URL returned.
 func SchemaOf(t testing.TB, address string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal("pgtest: the address is not a URL")
-	}
+	u := must.Get(url.Parse(address))(t)
 	name, _, _ := strings.Cut(u.Query().Get("search_path"), ",")
 	return name
 }

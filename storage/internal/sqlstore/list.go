@@ -40,7 +40,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 		return nil, 0, err
 	}
 	defer leave()
-	ctx, s = s.of(ctx, f.Tenant), s.together(&f)
+	ctx, s = s.of(ctx, f.Tenant), s.inListLimit(&f)
 	f.Limit, f.Offset = max(f.Limit, 0), max(f.Offset, 0)
 	lists, err := s.tokenLists(ctx, f)
 	if err != nil || len(lists) == 0 {

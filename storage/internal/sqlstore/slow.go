@@ -26,10 +26,10 @@ func (s *Store) limited(ctx context.Context, list func(context.Context) (bool, e
 	return again, err
 }
 
-// together returns the Store for the statements of one list of tokens, which share
+// inListLimit returns the Store for the statements of one list of tokens, which share
 // Outage.ListLimit. Time that the list waits for the database does not count. A
 // rotation passes over all tokens, however many there are, and has no limit.
-func (s *Store) together(f *storage.TokenFilter) *Store {
+func (s *Store) inListLimit(f *storage.TokenFilter) *Store {
 	left := s.dialect.Outage.ListLimit
 	if _, rotation := f.Where.(storage.KeyBelow); rotation || left == 0 {
 		return s

@@ -25,7 +25,7 @@ func TestStatementsShareTheLimit(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &Store{dialect: Dialect{Outage: Outage{ListLimit: 8 * time.Second}}}
-				s = s.together(&storage.TokenFilter{Where: test.where})
+				s = s.inListLimit(&storage.TokenFilter{Where: test.where})
 				var err error
 				for range 4 {
 					if err != nil {

@@ -70,19 +70,14 @@ func undistributed(ctx context.Context, on Queryer, schema *Schema) ([]string, e
 	rows, err := on.QueryContext(ctx, "SELECT c.relname FROM pg_catalog.pg_dist_partition p"+
 		" JOIN pg_catalog.pg_class c ON c.oid = p.logicalrelid"+
 		" WHERE c.oid = ANY (ARRAY["+strings.Join(names, ", ")+"]::regclass[])")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	left := slices.Clone(schema.Tables)
-	for rows.Next() {
+	err = link.Each(rows, err, func() error {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&name)
 		left = slices.DeleteFunc(left, func(table string) bool { return table == name })
-	}
-	return left, rows.Err()
+		return err
+	})
+	return left, err
 }
 
 const (
