@@ -35,14 +35,8 @@ type IDs struct {
 
 // IDRange is the set of ids that are in Within and not in Except.
 type IDRange struct {
-	Within IDSpan
-	Except []IDSpan // not empty
-}
-
-// IDSpan is one id, or all ids that start with a text.
-type IDSpan struct {
-	Exact bool
-	Value string
+	Within Span
+	Except []Span // not empty in Ranges
 }
 
 // Filters returns the tokens on which Decide allows the permission with at
@@ -77,7 +71,7 @@ func (g *Grant) filter(permission string, least Transform, sets [][]string) Filt
 		if !r.permissions.has(p) || r.container.kind == empty || r.id.kind == empty {
 			continue
 		}
-		if r.container == everyPath && r.id == (span{}) && r.shows() >= least && !hides {
+		if r.container == everyPath && r.id == (Span{}) && r.shows() >= least && !hides {
 			return Filter{All: true}
 		}
 		hides = hides || r.shows() < least
@@ -88,7 +82,7 @@ func (g *Grant) filter(permission string, least Transform, sets [][]string) Filt
 
 // clauses groups the sets by their conditions on ids.
 func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
-	allowed := map[string][]idRange{} // by container
+	allowed := map[string][]IDRange{} // by container
 	place := map[string]int{}         // index of the clause with these conditions
 	var out []Clause
 	for i, set := range sets {
@@ -114,7 +108,7 @@ func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
 // idGroups returns the conditions on the id of a token in all these
 // containers, at most one for each container. It reports false if a single
 // container shows that no id can meet them.
-func idGroups(rules []compiled, least Transform, containers []string, allowed map[string][]idRange) ([]IDs, bool) {
+func idGroups(rules []compiled, least Transform, containers []string, allowed map[string][]IDRange) ([]IDs, bool) {
 	var groups []IDs
 	for _, container := range containers {
 		ranges, known := allowed[container]
@@ -125,7 +119,7 @@ func idGroups(rules []compiled, least Transform, containers []string, allowed ma
 		switch {
 		case len(ranges) == 0:
 			return nil, false
-		case ranges[0].within == span{} && len(ranges[0].except) == 0:
+		case ranges[0].Within == Span{} && len(ranges[0].Except) == 0:
 			continue
 		}
 		groups = append(groups, newIDs(ranges))
@@ -135,18 +129,11 @@ func idGroups(rules []compiled, least Transform, containers []string, allowed ma
 	return groups, len(containers) > 0
 }
 
-// idRange is the set of ids that one rule allows, except ids that earlier
-// rules hide.
-type idRange struct {
-	within span
-	except []span
-}
-
-// idRanges returns the ids that the rules allow in a container with at least
+// IDRanges returns the ids that the rules allow in a container with at least
 // the given transform. No range lies in another range without exceptions.
-func idRanges(rules []compiled, least Transform, container string) []idRange {
-	var ranges []idRange
-	var decided, hidden []span // ids that earlier rules decide, and ids that they hide
+func idRanges(rules []compiled, least Transform, container string) []IDRange {
+	var ranges []IDRange
+	var decided, hidden []Span // ids that earlier rules decide, and ids that they hide
 	for _, r := range rules {
 		if !r.container.covers(container) || slices.ContainsFunc(decided, r.id.within) {
 			continue
@@ -156,44 +143,36 @@ func idRanges(rules []compiled, least Transform, container string) []idRange {
 			hidden = append(hidden, r.id)
 			continue
 		}
-		next := idRange{within: r.id}
+		next := IDRange{Within: r.id}
 		for _, h := range hidden {
 			if h.within(r.id) {
-				next.except = append(next.except, h)
+				next.Except = append(next.Except, h)
 			}
 		}
-		if len(next.except) == 0 {
-			ranges = slices.DeleteFunc(ranges, func(old idRange) bool { return old.within.within(r.id) })
+		if len(next.Except) == 0 {
+			ranges = slices.DeleteFunc(ranges, func(old IDRange) bool { return old.Within.within(r.id) })
 		}
 		ranges = append(ranges, next)
 	}
 	return ranges
 }
 
-func newIDs(ranges []idRange) IDs {
+func newIDs(ranges []IDRange) IDs {
 	var ids IDs
 	for _, r := range ranges {
 		switch {
-		case len(r.except) > 0:
-			ids.Ranges = append(ids.Ranges, newIDRange(r))
-		case r.within.kind == exact:
-			ids.Equal = append(ids.Equal, r.within.value)
+		case len(r.Except) > 0:
+			ids.Ranges = append(ids.Ranges, r)
+		case r.Within.Exact():
+			ids.Equal = append(ids.Equal, r.Within.Value)
 		default:
-			ids.Prefixes = append(ids.Prefixes, r.within.value)
+			ids.Prefixes = append(ids.Prefixes, r.Within.Value)
 		}
 	}
 	slices.Sort(ids.Equal)
 	slices.Sort(ids.Prefixes)
 	slices.SortFunc(ids.Ranges, compareRanges)
 	return ids
-}
-
-func newIDRange(r idRange) IDRange {
-	out := IDRange{Within: IDSpan{r.within.kind == exact, r.within.value}}
-	for _, e := range r.except {
-		out.Except = append(out.Except, IDSpan{e.kind == exact, e.value})
-	}
-	return out
 }
 
 func compareIDs(a, b IDs) int {
@@ -204,9 +183,6 @@ func compareRanges(a, b IDRange) int {
 	return cmp.Or(compareSpans(a.Within, b.Within), slices.CompareFunc(a.Except, b.Except, compareSpans))
 }
 
-func compareSpans(a, b IDSpan) int {
-	if a.Exact != b.Exact {
-		return map[bool]int{true: 1, false: -1}[a.Exact]
-	}
-	return cmp.Compare(a.Value, b.Value)
+func compareSpans(a, b Span) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.Value, b.Value))
 }

@@ -19,15 +19,15 @@ type Grant struct {
 type compiled struct {
 	priority    int // priority of the rule; 0 for plain permissions
 	permissions permissionSet
-	container   span
-	id          span
+	container   Span
+	id          Span
 	transform   Transform
 	to          Destinations
 }
 
 // everyPath is the range of all containers, because each path starts with
 // "/".
-var everyPath = span{prefix, "/"}
+var everyPath = Span{prefix, "/"}
 
 // shows returns how much the rule shows to the caller. If the data may only be
 // sent to destinations, that is nothing.
@@ -68,7 +68,7 @@ func Unlimited() *Grant {
 func compile(r Rule) compiled {
 	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform, to: r.Destinations}
 	if r.Container != "" {
-		c.container = span{prefix, r.Container}
+		c.container = Span{prefix, r.Container}
 	}
 	for _, cond := range r.Conditions {
 		s := newSpan(cond.Operator, cond.Value)
@@ -182,7 +182,7 @@ func (g *Grant) OnAll(permission string) bool {
 		return false
 	}
 	return slices.ContainsFunc(g.rules, func(r compiled) bool {
-		return r.permissions.has(p) && r.container == everyPath && r.id == span{}
+		return r.permissions.has(p) && r.container == everyPath && r.id == Span{}
 	}) && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.by.OnAll(permission) })
 }
 

@@ -150,7 +150,7 @@ func (f Filter) allows(id string, set int) bool {
 
 func (ids IDs) contain(id string) bool {
 	starts := func(p string) bool { return strings.HasPrefix(id, p) }
-	in := func(s IDSpan) bool { return s.Exact && id == s.Value || !s.Exact && starts(s.Value) }
+	in := func(s Span) bool { return s.Exact() && id == s.Value || !s.Exact() && starts(s.Value) }
 	return slices.Contains(ids.Equal, id) || slices.ContainsFunc(ids.Prefixes, starts) ||
 		slices.ContainsFunc(ids.Ranges, func(r IDRange) bool { return in(r.Within) && !slices.ContainsFunc(r.Except, in) })
 }

@@ -2,14 +2,14 @@ package access
 
 import "strings"
 
-// span is a set of strings: all strings with a prefix, one exact string, or
-// none. The zero span is the prefix "", which covers every string.
+// Span is a set of strings: all strings with a prefix, one exact string, or
+// none. The zero Span is the prefix "", which covers every string.
 //
 // Spans are closed under intersection, and any two are nested or disjoint.
 // Therefore rules can be compared with each other exactly.
-type span struct {
+type Span struct {
 	kind  spanKind
-	value string
+	Value string // the string, or its prefix
 }
 
 type spanKind uint8
@@ -20,54 +20,57 @@ const (
 	empty
 )
 
-func newSpan(op Operator, value string) span {
+func newSpan(op Operator, value string) Span {
 	if op == Equals {
-		return span{exact, value}
+		return Span{exact, value}
 	}
-	return span{prefix, value}
+	return Span{prefix, value}
 }
 
-func (s span) covers(v string) bool {
+// Exact reports whether the span is one string.
+func (s Span) Exact() bool { return s.kind == exact }
+
+func (s Span) covers(v string) bool {
 	switch s.kind {
 	case prefix:
-		return strings.HasPrefix(v, s.value)
+		return strings.HasPrefix(v, s.Value)
 	case exact:
-		return s.value == v
+		return s.Value == v
 	default:
 		return false
 	}
 }
 
 // and returns the strings that are in both spans.
-func (s span) and(o span) span {
+func (s Span) and(o Span) Span {
 	switch {
 	case s.within(o):
 		return s
 	case o.within(s):
 		return o
 	default:
-		return span{kind: empty}
+		return Span{kind: empty}
 	}
 }
 
 // within reports whether every string of s is in o.
-func (s span) within(o span) bool {
+func (s Span) within(o Span) bool {
 	switch s.kind {
 	case empty:
 		return true
 	case exact:
-		return o.covers(s.value)
+		return o.covers(s.Value)
 	default:
-		return o.kind == prefix && strings.HasPrefix(s.value, o.value)
+		return o.kind == prefix && strings.HasPrefix(s.Value, o.Value)
 	}
 }
 
-// point returns a string that is in s and in no narrower span. Values of
+// point returns a string that is in s and in no narrower Span. Values of
 // conditions contain no NUL, so a prefix followed by NUL is outside every
-// narrower span.
-func (s span) point() string {
+// narrower Span.
+func (s Span) point() string {
 	if s.kind == prefix {
-		return s.value + "\x00"
+		return s.Value + "\x00"
 	}
-	return s.value
+	return s.Value
 }

@@ -21,8 +21,8 @@ func (g *Grant) Within(authorizer *Grant) bool {
 	case g.unlimited, g.carried&^authorizer.carried != 0:
 		return false
 	}
-	containers := points(everyPath, g, authorizer, func(c compiled) span { return c.container })
-	for _, id := range points(span{}, g, authorizer, func(c compiled) span { return c.id }) {
+	containers := points(everyPath, g, authorizer, func(c compiled) Span { return c.container })
+	for _, id := range points(Span{}, g, authorizer, func(c compiled) Span { return c.id }) {
 		if !withinOn(g.table(id, containers), authorizer.table(id, containers)) {
 			return false
 		}
@@ -31,11 +31,11 @@ func (g *Grant) Within(authorizer *Grant) bool {
 }
 
 // points returns one string of each class into which the spans of both grants
-// divide the whole. A string that is the exact value of a span is its own
+// divide the whole. A string that is the exact value of a Span is its own
 // class. Any other string is in the class of its longest prefix. The point of
 // that class lies in the prefix and in the shorter prefixes that contain it,
-// and in no other span.
-func points(whole span, a, b *Grant, of func(compiled) span) []string {
+// and in no other Span.
+func points(whole Span, a, b *Grant, of func(compiled) Span) []string {
 	all := []string{whole.point()}
 	for _, r := range slices.Concat(a.rules, b.rules) {
 		if s := of(r); s.kind != empty {

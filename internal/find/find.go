@@ -104,8 +104,8 @@ func clauseCond(in storage.SetIn, ids []access.IDs) storage.Cond {
 	return cond
 }
 
-func spanCond(s access.IDSpan) storage.Cond {
-	if s.Exact {
+func spanCond(s access.Span) storage.Cond {
+	if s.Exact() {
 		return storage.IDIn{s.Value}
 	}
 	return storage.IDPrefix(s.Value)
