@@ -41,9 +41,8 @@ type Collection[T, P any, D Params[P]] struct {
 	Keep func(*P, *T)
 	// Seen returns a written entity as the caller may see it.
 	Seen func(*core.Op, *T) *T
-	// Detach removes the application from parameters, and returns a function that
-	// restores it.
-	Detach func(*P) (restore func())
+	// Application returns the application in parameters.
+	Application func(*P) *uuid.UUID
 }
 
 func (c *Collection[T, P, D]) check(ctx context.Context, op *core.Op, p *P, old *T) error {
@@ -117,14 +116,15 @@ func (c *Collection[T, P, D]) Patch(ctx context.Context, op *core.Op, id uuid.UU
 		if err := form.Merge(D(&p), c.Params(item), text); err != nil {
 			return err
 		}
-		restore := func() {}
-		if c.Detach != nil && !Names(text, "application") && !(c.ApplicationID && Names(text, "application_id")) {
-			restore = c.Detach(&p) // it was checked when it was set, and may have been deleted since
+		ref, kept := new(uuid.UUID), uuid.UUID{}
+		if c.Application != nil && !Names(text, "application") && !(c.ApplicationID && Names(text, "application_id")) {
+			ref = c.Application(&p) // it was checked when it was set, and may have been deleted since
+			*ref, kept = uuid.UUID{}, *ref
 		}
 		if err := c.check(ctx, op, &p, item); err != nil {
 			return err
 		}
-		restore()
+		*ref = kept
 		c.Set(item, &p)
 		return nil
 	})

@@ -174,12 +174,8 @@ func (r *Relay) newProxies() *ProxyCollection {
 			return &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(keyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
 		},
 		Params: (*Proxy).params, Set: (*Proxy).set,
-		Detach: func(p *Params) func() {
-			kept := p.ApplicationID
-			p.ApplicationID = runs.Application{}
-			return func() { p.ApplicationID = kept }
-		},
-		Seen: func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
+		Application: func(p *Params) *uuid.UUID { return (*uuid.UUID)(&p.ApplicationID) },
+		Seen:        func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
 	}
 }
 

@@ -157,11 +157,7 @@ func (r *Runs) newReactors() *ReactorCollection {
 			return &Reactor{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
 		},
 		Params: (*Reactor).params, Set: (*Reactor).set,
-		Detach: func(p *ReactorParams) func() {
-			kept := p.ApplicationID
-			p.ApplicationID = Application{}
-			return func() { p.ApplicationID = kept }
-		},
+		Application: func(p *ReactorParams) *uuid.UUID { return (*uuid.UUID)(&p.ApplicationID) },
 	}
 }
 

@@ -217,6 +217,9 @@ func (b *Batch) refuseTaken(ctx context.Context) error {
 		}
 		byID[n.fixedID] = n
 	}
+	if byID == nil {
+		return nil
+	}
 	return b.clear(ctx, byID)
 }
 

@@ -67,9 +67,8 @@ func (a *attacked) start(driver, address string) {
 	a.key, a.clock = vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 	a.node(nil)
 	a.Cleanup(func() { _ = a.v.Close() })
-	db := must.Get(sql.Open(driver, address))(a)
-	a.db = db
-	a.Cleanup(func() { _ = db.Close() })
+	a.db = must.Get(sql.Open(driver, address))(a)
+	a.Cleanup(func() { _ = a.db.Close() })
 	for range 2 {
 		a.owners = append(a.owners, a.v.Tenant(tenantOf(a, a.v).TenantID()))
 	}
@@ -185,11 +184,10 @@ func (a *attacked) rows(table, condition string, args ...any) (all []*logRow) {
 // replace replaces rows by others, and reports whether the database allowed it.
 func (a *attacked) replace(old, now []*logRow) bool {
 	a.Helper()
-	tx, err := a.db.BeginTx(context.WithoutCancel(a.Context()), nil)
-	must.Do(a, err)
+	tx := must.Get(a.db.BeginTx(context.WithoutCancel(a.Context()), nil))(a)
 	defer func() { _ = tx.Rollback() }()
 	prepared := map[string]*sql.Stmt{}
-	run := func(text string, args []any) (sql.Result, error) {
+	run := func(text string, args []any) (_ sql.Result, err error) {
 		if prepared[text] == nil {
 			if prepared[text], err = tx.PrepareContext(a.Context(), a.bind(text)); err != nil { //nolint:sqlclosecheck // the transaction closes it
 				return nil, err
@@ -409,6 +407,5 @@ func (a *attacked) putBack(o *vault.Owner, tables ...string) (restore func()) {
 // evidence returns the size of the vault's tree.
 func (a *attacked) evidence() int64 {
 	a.Helper()
-	s := must.Get(a.v.EvidenceStatus())(a)
-	return s.Size
+	return must.Get(a.v.EvidenceStatus())(a).Size
 }

@@ -30,7 +30,6 @@ func unpaced(v *vault.Vault) {
 	core.CallerOf(v.Tenant(uuid.UUID{}).Client).Vault.Ledger.(*evident.Keeper).SetPace(0)
 }
 
-// must fails the test on an error, and returns the value.
 func create(t testing.TB, c *vault.Client, p vault.TokenParams) *vault.Token {
 	t.Helper()
 	return must.Get(c.CreateToken(t.Context(), p))(t)

@@ -185,7 +185,7 @@ func (m *mixture) try(how mode) (wrong string, allowed bool) {
 			m.Fatal(err)
 		}
 		if how.warm {
-			m.must(v.Checkpoint(m.Context()))
+			must.Get(v.Checkpoint(m.Context()))(m)
 		}
 	}
 	if allowed = m.apply(); !allowed && v != nil {
@@ -350,12 +350,9 @@ func TestMixtures(t *testing.T) {
 		}
 		if text := os.Getenv("VAULT_MIXTURE"); text != "" {
 			text, number, one := strings.Cut(text, ":")
-			var err error
-			seed, err = strconv.ParseUint(text, 10, 64)
-			w.must(nil, err)
+			seed = must.Get(strconv.ParseUint(text, 10, 64))(w)
 			if one {
-				first, err = strconv.Atoi(number)
-				w.must(nil, err)
+				first = must.Get(strconv.Atoi(number))(w)
 				last = first + 1
 			}
 		}
@@ -374,8 +371,7 @@ func TestOlderCopyWithoutAnchor(t *testing.T) {
 			w.Fatal("the copy cannot be put back")
 		}
 		w.anchors = nil
-		v, err := w.start()
-		w.must(nil, err)
+		v := must.Get(w.start())(w)
 		defer v.Close()
 		if found := inPlace(w, v); found != "" {
 			w.Errorf("a change that is said not to be found is found: %s", found)

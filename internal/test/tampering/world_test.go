@@ -147,9 +147,9 @@ func (w *world) build() {
 	early := w.inhabit("Early")
 	acme, globex, gone := w.inhabit("Acme"), w.inhabit("Globex"), w.inhabit("Gone")
 	w.gone = gone.TenantID()
-	w.must(acme.Tokenize(w.Context(), make([]string, 300)))
+	must.Get(acme.Tokenize(w.Context(), make([]string, 300)))(w)
 	w.checkpoints(1)
-	w.must(nil, w.v.DeleteTenant(w.Context(), early.TenantID()))
+	must.Do(w, w.v.DeleteTenant(w.Context(), early.TenantID()))
 	w.clock.Advance(20 * time.Hour)
 	for _, o := range []*vault.Owner{acme, globex, gone} {
 		w.work(o)
@@ -161,15 +161,15 @@ func (w *world) build() {
 	for _, o := range []*vault.Owner{acme, globex} {
 		w.change(o)
 	}
-	w.must(nil, w.v.RotateDataKeys(w.Context(), globex.TenantID(), nil))
-	w.must(acme.EraseTokens(w.Context(), vault.EraseParams{Query: `metadata.owner:"jane"`, Reason: "case 7"}))
-	w.must(nil, w.v.DeleteTenant(w.Context(), w.gone))
-	w.must(w.v.RotateEvidenceKey(w.Context()))
+	must.Do(w, w.v.RotateDataKeys(w.Context(), globex.TenantID(), nil))
+	must.Get(acme.EraseTokens(w.Context(), vault.EraseParams{Query: `metadata.owner:"jane"`, Reason: "case 7"}))(w)
+	must.Do(w, w.v.DeleteTenant(w.Context(), w.gone))
+	must.Get(w.v.RotateEvidenceKey(w.Context()))(w)
 	young := w.inhabit("Young")
 	w.young = young.TenantID()
 	w.checkpoints(2)
 	w.clock.Advance(9 * time.Hour)
-	w.must(w.v.Sweep(w.Context()))
+	must.Get(w.v.Sweep(w.Context()))(w)
 	w.cutoff = vaulttest.Start.Add(6 * time.Hour).UnixMilli()
 	for _, o := range []*vault.Owner{acme, globex, young} {
 		w.work(o)
@@ -181,24 +181,16 @@ func (w *world) build() {
 	w.living = []uuid.UUID{acme.TenantID(), globex.TenantID()}
 }
 
-// must fails the test if a step of the world fails.
-func (w *world) must(_ any, err error) {
-	w.Helper()
-	must.Do(w, err)
-}
-
 // inhabit adds a tenant with applications, reactors and proxies.
 func (w *world) inhabit(name string) *vault.Owner {
 	w.Helper()
-	tenant, err := w.v.CreateTenant(w.Context(), name)
-	w.must(nil, err)
-	o := w.v.Tenant(tenant.ID)
+	o := w.v.Tenant(must.Get(w.v.CreateTenant(w.Context(), name))(w).ID)
 	for i := range 4 {
-		w.must(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: fmt.Sprint("app-", i), Type: vault.ApplicationPrivate, Permissions: everything}))
+		must.Get(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: fmt.Sprint("app-", i), Type: vault.ApplicationPrivate, Permissions: everything}))(w)
 	}
 	for i := range 2 {
-		w.must(o.CreateReactor(w.Context(), vault.ReactorParams{Name: fmt.Sprint("reactor-", i), Code: "module.exports = async (req) => ({raw: 1})", Configuration: map[string]string{"a": "1"}}))
-		w.must(o.CreateProxy(w.Context(), vault.ProxyParams{Name: fmt.Sprint("proxy-", i), DestinationURL: "https://example.com"}))
+		must.Get(o.CreateReactor(w.Context(), vault.ReactorParams{Name: fmt.Sprint("reactor-", i), Code: "module.exports = async (req) => ({raw: 1})", Configuration: map[string]string{"a": "1"}}))(w)
+		must.Get(o.CreateProxy(w.Context(), vault.ProxyParams{Name: fmt.Sprint("proxy-", i), DestinationURL: "https://example.com"}))(w)
 	}
 	w.work(o)
 	return o
@@ -218,20 +210,17 @@ func (w *world) work(o *vault.Owner) {
 func (w *world) change(o *vault.Owner) {
 	w.Helper()
 	ctx := w.Context()
-	apps, err := o.ListApplications(ctx, vault.ListApplicationsParams{})
-	w.must(nil, err)
-	w.must(o.RegenerateKey(ctx, apps.Data[0].ID))
-	w.must(o.PatchApplication(ctx, apps.Data[1].ID, vault.JSON(`{"permissions":["token:read"]}`)))
-	w.must(nil, o.DeleteApplication(ctx, apps.Data[2].ID))
-	reactors, err := o.ListReactors(ctx, vault.ListParams{})
-	w.must(nil, err)
-	w.must(o.PatchReactor(ctx, reactors.Data[0].ID, vault.JSON(`{"name":"changed"}`)))
-	w.must(nil, o.DeleteReactor(ctx, reactors.Data[1].ID))
-	proxies, err := o.ListProxies(ctx, vault.ListParams{})
-	w.must(nil, err)
-	w.must(o.PatchProxy(ctx, proxies.Data[0].ID, vault.JSON(`{"name":"changed"}`)))
-	w.must(nil, o.DeleteProxy(ctx, proxies.Data[1].ID))
-	w.must(o.PatchTenant(ctx, vault.JSON(`{"name":"Changed `+o.TenantID().String()+`"}`)))
+	apps := must.Get(o.ListApplications(ctx, vault.ListApplicationsParams{}))(w)
+	must.Get(o.RegenerateKey(ctx, apps.Data[0].ID))(w)
+	must.Get(o.PatchApplication(ctx, apps.Data[1].ID, vault.JSON(`{"permissions":["token:read"]}`)))(w)
+	must.Do(w, o.DeleteApplication(ctx, apps.Data[2].ID))
+	reactors := must.Get(o.ListReactors(ctx, vault.ListParams{}))(w)
+	must.Get(o.PatchReactor(ctx, reactors.Data[0].ID, vault.JSON(`{"name":"changed"}`)))(w)
+	must.Do(w, o.DeleteReactor(ctx, reactors.Data[1].ID))
+	proxies := must.Get(o.ListProxies(ctx, vault.ListParams{}))(w)
+	must.Get(o.PatchProxy(ctx, proxies.Data[0].ID, vault.JSON(`{"name":"changed"}`)))(w)
+	must.Do(w, o.DeleteProxy(ctx, proxies.Data[1].ID))
+	must.Get(o.PatchTenant(ctx, vault.JSON(`{"name":"Changed `+o.TenantID().String()+`"}`)))(w)
 }
 
 // checkpoints signs notes, with an entry before each.
@@ -239,12 +228,11 @@ func (w *world) checkpoints(n int) {
 	w.Helper()
 	for range n {
 		w.clock.Advance(time.Minute)
-		page, err := w.v.ListTenants(w.Context(), vault.PageParams{})
-		w.must(nil, err)
+		page := must.Get(w.v.ListTenants(w.Context(), vault.PageParams{}))(w)
 		for i := range page.Data {
 			create(w, w.v.Tenant(page.Data[i].ID).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
 		}
-		w.must(w.v.Checkpoint(w.Context()))
+		must.Get(w.v.Checkpoint(w.Context()))(w)
 	}
 }
 
