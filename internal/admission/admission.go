@@ -74,18 +74,12 @@ type Room struct {
 	inside inside
 }
 
-// Enter returns a room for a request of a tenant. Anonymous means a call of
-// one of its proxies without an API key. If count is not nil, it is called
-// with the number of further tokens that the request wants to work on.
-func (p *Process) Enter(tenant uuid.UUID, anonymous bool, count func(tokens int) error) *Room {
-	return &Room{process: p, payer: payer{tenant, anonymous}, count: count}
-}
-
-// For sets the application that makes the request, or the proxy of an
-// anonymous call. It returns the room.
-func (r *Room) For(application uuid.UUID) *Room {
-	r.app = application
-	return r
+// Enter returns a room for a request of a tenant's application, which may be zero.
+// Anonymous means a call of one of its proxies without an API key; the proxy is then
+// in the place of the application. If count is not nil, it is called with the number
+// of further tokens that the request wants to work on.
+func (p *Process) Enter(tenant, application uuid.UUID, anonymous bool, count func(tokens int) error) *Room {
+	return &Room{process: p, payer: payer{tenant, anonymous}, app: application, count: count}
 }
 
 type roomKey struct{}

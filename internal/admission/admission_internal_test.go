@@ -42,8 +42,8 @@ func (p *Process) empty(t *testing.T) {
 func TestShares(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
-	strangers := p.Enter(uuid.New(), true, nil)
-	one, two := p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil)
+	strangers := p.Enter(uuid.New(), uuid.UUID{}, true, nil)
+	one, two := p.Enter(uuid.New(), uuid.UUID{}, false, nil), p.Enter(uuid.New(), uuid.UUID{}, false, nil)
 	steps := []struct {
 		name  string
 		room  *Room
@@ -54,7 +54,7 @@ func TestShares(t *testing.T) {
 		{"more than a large request may have", one, 449 * mib, ErrNever},
 		{"all that a large request may have", one, 448 * mib, nil},
 		{"another tenant", two, 448 * mib, nil},
-		{"a large request of a third", p.Enter(uuid.New(), false, nil), 2 * mib, ErrFull},
+		{"a large request of a third", p.Enter(uuid.New(), uuid.UUID{}, false, nil), 2 * mib, ErrFull},
 		{"a small request of the first", one, mib, nil},
 		{"so much that the first could never have it", one, 100 * mib, ErrNever},
 		{"more than strangers may have", strangers, 225 * mib, ErrNever},
@@ -78,9 +78,9 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
 	tenant := uuid.New()
-	slow := p.Enter(tenant, false, nil)
+	slow := p.Enter(tenant, uuid.UUID{}, false, nil)
 	must.Do(t, slow.Arrive(t.Context(), 256*mib))
-	next := p.Enter(tenant, false, nil)
+	next := p.Enter(tenant, uuid.UUID{}, false, nil)
 	if err := next.Arrive(t.Context(), 2*mib); !errors.Is(err, ErrFull) {
 		t.Errorf("another body: %v", err)
 	}
@@ -102,7 +102,7 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 func TestBodyIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
-	r := p.Enter(uuid.New(), false, nil)
+	r := p.Enter(uuid.New(), uuid.UUID{}, false, nil)
 	for range 2 {
 		must.Do(t, r.Body(t.Context(), mib))
 	}
@@ -123,7 +123,7 @@ func TestArrivingBodiesCountForTheirApplication(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
 	tenant, slow, quick := uuid.New(), uuid.New(), uuid.New()
-	enter := func(app uuid.UUID) *Room { return p.Enter(tenant, false, nil).For(app) }
+	enter := func(app uuid.UUID) *Room { return p.Enter(tenant, app, false, nil) }
 	most := int(p.memory.share(payer{id: tenant}) / 4) // limit for one application
 	first := enter(slow)
 	for range 2 {
@@ -153,7 +153,7 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	p := newProcess(time.Minute)
 	tenant := uuid.New()
-	first, large, small := p.Enter(tenant, false, nil), p.Enter(tenant, false, nil), p.Enter(tenant, false, nil)
+	first, large, small := p.Enter(tenant, uuid.UUID{}, false, nil), p.Enter(tenant, uuid.UUID{}, false, nil), p.Enter(tenant, uuid.UUID{}, false, nil)
 	must.Do(t, first.Reserve(t.Context(), 400*mib))
 	var waiting sync.WaitGroup
 	hold := func(r *Room, bytes int) {
@@ -170,7 +170,7 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Enter(tenant, false, nil).Reserve(gone, 100*mib); !errors.Is(err, context.Canceled) {
+	if err := p.Enter(tenant, uuid.UUID{}, false, nil).Reserve(gone, 100*mib); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled caller: %v", err)
 	}
 	first.Free(40 * mib) // enough only for the small request
@@ -198,8 +198,8 @@ func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
 	p := New(1 << 30)
 	p.cpu = share.New[payer](share.Limits{Total: 2, Each: 1})
-	busy, other, third := p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil)
-	again := p.Enter(busy.payer.id, false, nil)
+	busy, other, third := p.Enter(uuid.New(), uuid.UUID{}, false, nil), p.Enter(uuid.New(), uuid.UUID{}, false, nil), p.Enter(uuid.New(), uuid.UUID{}, false, nil)
+	again := p.Enter(busy.payer.id, uuid.UUID{}, false, nil)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, r := range []*Room{busy, busy, other} { // a room keeps its turn
@@ -237,13 +237,13 @@ func TestLargeWrites(t *testing.T) {
 	p := New(1 << 30)
 	p.writes = share.New[payer](share.Limits{Total: 2, Each: 1})
 	tenant := uuid.New()
-	done := must.Get(p.Enter(tenant, false, nil).Write(t.Context()))(t)
+	done := must.Get(p.Enter(tenant, uuid.UUID{}, false, nil).Write(t.Context()))(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Enter(tenant, false, nil).Write(gone); !errors.Is(err, context.Canceled) {
+	if _, err := p.Enter(tenant, uuid.UUID{}, false, nil).Write(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("the same tenant: %v", err)
 	}
-	other := must.Get(p.Enter(uuid.New(), false, nil).Write(t.Context()))(t)
+	other := must.Get(p.Enter(uuid.New(), uuid.UUID{}, false, nil).Write(t.Context()))(t)
 	done()
 	other()
 	p.empty(t)
@@ -256,10 +256,10 @@ func TestLargeWritesTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(0)
 		tenant := uuid.New()
-		done := must.Get(p.Enter(tenant, false, nil).Write(t.Context()))(t)
+		done := must.Get(p.Enter(tenant, uuid.UUID{}, false, nil).Write(t.Context()))(t)
 		for range 3 {
 			start := time.Now()
-			_, err := p.Enter(tenant, false, nil).Write(t.Context())
+			_, err := p.Enter(tenant, uuid.UUID{}, false, nil).Write(t.Context())
 			if waited := time.Since(start); !errors.Is(err, ErrFull) || waited != writePatience {
 				t.Errorf("a change behind another: %v after %s, want ErrFull after %s", err, waited, writePatience)
 			}
@@ -290,7 +290,7 @@ func TestNilRoomHasNoLimits(t *testing.T) {
 	r.Arrived()
 	r.Rest()
 	r.Leave()
-	in := New(1).Enter(uuid.New(), false, nil)
+	in := New(1).Enter(uuid.New(), uuid.UUID{}, false, nil)
 	if Of(in.In(t.Context())) != in || r.Held() != 0 {
 		t.Error("the context does not carry the room")
 	}

@@ -46,7 +46,7 @@ func (c Caller) Room(count func(tokens int) error) *admission.Room {
 	if c.IsStranger() {
 		sender = c.Proxy()
 	}
-	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count).For(sender)
+	return c.Vault.Admission.Enter(c.Tenant(), sender, c.IsStranger(), count)
 }
 
 // Reserve reserves more memory for an operation.

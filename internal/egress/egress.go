@@ -8,6 +8,7 @@
 package egress
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/tls"
@@ -74,14 +75,15 @@ type Policy struct {
 	// request is written. 0 means 5 minutes, which is a safety net for
 	// contexts without a deadline. Only the context limits the body.
 	HeaderTimeout time.Duration
-	// MaxHeaderBytes limits the size of the response headers. 0 means 64 KiB.
-	MaxHeaderBytes int64
 }
 
 // Observe is called before a request is sent. It returns the context for the
 // request, and a function that is called with the outcome when the response
 // starts. It may set headers of the request.
 type Observe func(req *http.Request, tenant string) (context.Context, func(error))
+
+// maxHeaderBytes limits the size of the response headers.
+const maxHeaderBytes = 64 << 10
 
 // Client sends requests under a policy. It is safe for concurrent use.
 type Client struct {
@@ -92,12 +94,10 @@ type Client struct {
 
 // New returns a client for a policy, which must not be changed afterwards.
 func New(p Policy) *Client {
-	orDefault(&p.MaxConnsPerTenant, 100)
-	orDefault(&p.DialTimeout, 10*time.Second)
-	orDefault(&p.TLSTimeout, 10*time.Second)
-	orDefault(&p.HeaderTimeout, 5*time.Minute)
-	orDefault(&p.MaxHeaderBytes, 64<<10)
-
+	p.MaxConnsPerTenant = cmp.Or(max(p.MaxConnsPerTenant, 0), 100)
+	p.DialTimeout = cmp.Or(max(p.DialTimeout, 0), 10*time.Second)
+	p.TLSTimeout = cmp.Or(max(p.TLSTimeout, 0), 10*time.Second)
+	p.HeaderTimeout = cmp.Or(max(p.HeaderTimeout, 0), 5*time.Minute)
 	c := &Client{guard: newGuard(p), observe: p.Observe}
 	d := &dialer{
 		Dialer: net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control},
@@ -124,7 +124,7 @@ func (p *Policy) transport(d *dialer) *http.Transport {
 		TLSHandshakeTimeout:    p.TLSTimeout,
 		ResponseHeaderTimeout:  p.HeaderTimeout,
 		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: p.MaxHeaderBytes,
+		MaxResponseHeaderBytes: maxHeaderBytes,
 		MaxIdleConns:           maxIdleConns,
 		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
 		IdleConnTimeout:        idleTimeout,
@@ -133,12 +133,6 @@ func (p *Policy) transport(d *dialer) *http.Transport {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 	return t
-}
-
-func orDefault[T int | int64 | time.Duration](value *T, preset T) {
-	if *value <= 0 {
-		*value = preset
-	}
 }
 
 // Do sends a request for a tenant and returns the destination's response

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -61,9 +62,5 @@ func notToken(r rune) bool {
 
 // KnownMethod reports whether HTTP itself defines the method.
 func KnownMethod(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
+	return slices.Contains(strings.Fields("GET HEAD POST PUT PATCH DELETE OPTIONS TRACE"), method)
 }
