@@ -25,22 +25,47 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 )
 
-// patient runs one write at a time. A hanging write does not block its caller, but
-// the next write waits for it.
-type patient struct{ busy chan struct{} }
+// Writer sends batches to an io.Writer, one at a time. A hanging write does not block
+// its caller, but the next write waits for it.
+type Writer struct {
+	w    io.Writer
+	busy chan struct{}
+}
 
-func newPatient() patient { return patient{make(chan struct{}, 1)} }
+// NewWriter returns a sender to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w, make(chan struct{}, 1)} }
 
-func (p patient) do(ctx context.Context, write func() error) error {
+// NewFile returns a sender that appends batches to a file. It creates the file again
+// after the file was moved or deleted. A sent batch is on disk.
+func NewFile(path string) *Writer { return NewWriter(&file{path: path}) }
+
+// Prepare returns an error if the sender cannot work.
+func (w *Writer) Prepare(string) error {
+	switch to := w.w.(type) {
+	case nil:
+		return errors.New("there is no writer")
+	case *file:
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		return to.open()
+	}
+	return nil
+}
+
+// Send implements Sender. The caller may reuse the bytes of a batch after Send
+// returns, so a write that may outlast it uses a copy.
+func (w *Writer) Send(ctx context.Context, batch []byte, _ string) error {
+	batch = bytes.Clone(batch)
 	select {
-	case p.busy <- struct{}{}:
+	case w.busy <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-p.busy }()
-		done <- write()
+		defer func() { <-w.busy }()
+		_, err := w.w.Write(batch)
+		done <- err
 	}()
 	select {
 	case err := <-done:
@@ -50,67 +75,22 @@ func (p patient) do(ctx context.Context, write func() error) error {
 	}
 }
 
-// Writer sends batches to an io.Writer.
-type Writer struct {
-	w io.Writer
-	patient
-}
-
-// NewWriter returns a sender to w.
-func NewWriter(w io.Writer) *Writer { return &Writer{w, newPatient()} }
-
-// Prepare returns an error if the sender cannot work.
-func (w *Writer) Prepare(string) error {
-	if w.w == nil {
-		return errors.New("there is no writer")
-	}
-	return nil
-}
-
-// Send implements Sender. The caller may reuse the bytes of a batch after Send
-// returns, so a write that may outlast it uses a copy.
-func (w *Writer) Send(ctx context.Context, batch []byte, _ string) error {
-	batch = bytes.Clone(batch)
-	return w.do(ctx, func() error {
-		_, err := w.w.Write(batch)
-		return err
-	})
-}
-
-// File appends batches to a file. It creates the file again after the file was
-// moved or deleted. A sent batch is on disk.
-type File struct {
+// file is a file that batches are appended to.
+type file struct {
 	path string
-	patient
 
 	mu   sync.Mutex
 	file *os.File
 }
 
-// NewFile returns a sender to a file.
-func NewFile(path string) *File { return &File{path: path, patient: newPatient()} }
-
-// Prepare returns an error if the file cannot be opened.
-func (f *File) Prepare(string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.open()
-}
-
-// Send implements Sender.
-func (f *File) Send(ctx context.Context, batch []byte, _ string) error {
-	batch = bytes.Clone(batch)
-	return f.do(ctx, func() error { return f.append(batch) })
-}
-
 // Close closes the file.
-func (f *File) Close() error {
+func (f *file) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.close()
 }
 
-func (f *File) close() error {
+func (f *file) close() error {
 	if f.file == nil {
 		return nil
 	}
@@ -120,7 +100,7 @@ func (f *File) close() error {
 }
 
 // open opens the file. It reopens the file if the path no longer leads to it.
-func (f *File) open() error {
+func (f *file) open() error {
 	if f.file != nil {
 		named, err := os.Stat(f.path)
 		own, ownErr := f.file.Stat()
@@ -129,27 +109,28 @@ func (f *File) open() error {
 		}
 		_ = f.close() // its batches are on disk
 	}
-	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	opened, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err == nil {
-		f.file = file
+		f.file = opened
 	}
 	return err
 }
 
-func (f *File) append(batch []byte) error {
+// Write appends a batch.
+func (f *file) Write(batch []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.open(); err != nil {
-		return err
+		return 0, err
 	}
-	_, err := f.file.Write(batch)
+	n, err = f.file.Write(batch)
 	if err == nil {
 		err = f.file.Sync()
 	}
 	if err != nil {
 		_ = f.close() // the next batch reopens it
 	}
-	return err
+	return n, err
 }
 
 // HTTPOptions adjusts HTTP. The zero value is safe.

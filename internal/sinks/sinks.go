@@ -162,8 +162,10 @@ func (s *Sinks) Send(ctx context.Context) error {
 func (s *Sinks) Close() error {
 	var errs []error
 	for _, w := range s.workers {
-		if file, ok := w.sink.Sender.(*File); ok {
-			errs = append(errs, file.Close())
+		if to, ok := w.sink.Sender.(*Writer); ok {
+			if f, ok := to.w.(*file); ok {
+				errs = append(errs, f.Close())
+			}
 		}
 	}
 	return errors.Join(errs...)
