@@ -128,8 +128,8 @@ func (l *Leaf) body() leafBody {
 	return b
 }
 
-// mac returns the mac or the salt, and whether the leaf has only the one that its
-// kind needs.
+// mac returns the mac, or the salt of an unsigned entry. It reports false if the
+// leaf has both.
 func (b *leafBody) mac() ([]byte, bool) {
 	if b.Kind == KindUnsigned {
 		return b.Salt, b.Mac == nil

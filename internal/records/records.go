@@ -84,7 +84,7 @@ func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.
 }
 
 // mayChange reads an entity that is about to be changed or deleted. Its row must be
-// genuine, because the log must not vouch for one that was altered.
+// genuine, because the log must not vouch for an altered row.
 func (k *Kind[T]) mayChange(ctx context.Context, op *core.Op, id uuid.UUID) (rec *storage.Record, item *T, err error) {
 	if rec, err = op.Record(ctx, k.Name, id); err == nil {
 		item, err = k.Open(ctx, op, rec)

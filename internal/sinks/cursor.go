@@ -29,8 +29,6 @@ type Cursor struct {
 	// Refusals is the number of entries that the sink skipped in a row. It is stored
 	// so that a restarted program does not count from zero.
 	Refusals int `json:"refusals,omitzero"`
-	// Entry is when the last sent entry was created.
-	Entry time.Time `json:"entry,omitzero"`
 }
 
 // errLost means that another node has taken over the log of a tenant.

@@ -423,7 +423,7 @@ func (d *delivery) advance(place storage.LogPlace, rows []storage.Log, items []i
 	now := d.Vault.Now()
 	c := &d.f.cursor
 	c.Place, c.Sent, c.SentAt, c.Until = place, c.Sent+int64(d.took), now, now.Add(lease)
-	c.Entry, c.Refusals = rows[d.done-1].CreatedAt, d.refusals
+	c.Refusals = d.refusals
 	if leaf := items[d.done-1].leaf; leaf != nil {
 		c.Leaf = leaf.Index + 1
 	}
