@@ -278,12 +278,8 @@ func TestIncomparableNoteHasNoVerdict(t *testing.T) {
 	w.signer, other = other, w.signer
 	strange := w.checkpoint()
 	w.signer = other
-	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, strange); !errors.Is(err, ErrSignature) {
-		t.Errorf("a note of another key: %v", err)
-	}
-	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, []byte("no note")); !errors.Is(err, ErrNote) {
-		t.Errorf("no note: %v", err)
-	}
+	must.Fail(Verify(bytes.NewReader(w.bundle()), w.vkey, strange))(t, "a note of another key", ErrSignature)
+	must.Fail(Verify(bytes.NewReader(w.bundle()), w.vkey, []byte("no note")))(t, "no note", ErrNote)
 	for _, since := range [][]byte{between, strange, []byte("no note")} {
 		wantAgreement(t, w.bundle(), w.vkey, since)
 	}
@@ -328,9 +324,7 @@ func TestRestoreStaysVisible(t *testing.T) {
 	for _, since := range [][]byte{before, lostNote, lostOfTenant} {
 		wantAgreement(t, w.bundle(), w.vkey, since)
 	}
-	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, lostOfTenant); !errors.Is(err, ErrCannotTell) {
-		t.Errorf("a note over lost entries: %v", err)
-	}
+	must.Fail(Verify(bytes.NewReader(w.bundle()), w.vkey, lostOfTenant))(t, "a note over lost entries", ErrCannotTell)
 	w.events = w.events[:1] // hides the restore
 	if r := verify(t, w.bundle(), w.vkey, nil); !slices.Equal(verdicts(r), []Verdict{Missing}) {
 		t.Errorf("a hidden restore: %v", r.Findings)

@@ -81,9 +81,7 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	slow := p.Enter(tenant, uuid.UUID{}, false, nil)
 	must.Do(t, slow.Arrive(t.Context(), 256*mib))
 	next := p.Enter(tenant, uuid.UUID{}, false, nil)
-	if err := next.Arrive(t.Context(), 2*mib); !errors.Is(err, ErrFull) {
-		t.Errorf("another body: %v", err)
-	}
+	must.Match(t, "another body", next.Arrive(t.Context(), 2*mib), ErrFull)
 	if err := next.Reserve(t.Context(), 100*mib); err != nil {
 		t.Errorf("work: %v", err)
 	}
@@ -132,9 +130,7 @@ func TestArrivingBodiesCountForTheirApplication(t *testing.T) {
 		}
 	}
 	second, other := enter(slow), enter(quick)
-	if err := second.Arrive(t.Context(), 1024); !errors.Is(err, ErrFull) {
-		t.Errorf("another request of the application: %v", err)
-	}
+	must.Match(t, "another request of the application", second.Arrive(t.Context(), 1024), ErrFull)
 	if err := other.Arrive(t.Context(), most/4); err != nil {
 		t.Errorf("a request of another application: %v", err)
 	}
@@ -170,9 +166,7 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Enter(tenant, uuid.UUID{}, false, nil).Reserve(gone, 100*mib); !errors.Is(err, context.Canceled) {
-		t.Errorf("a canceled caller: %v", err)
-	}
+	must.Match(t, "a canceled caller", p.Enter(tenant, uuid.UUID{}, false, nil).Reserve(gone, 100*mib), context.Canceled)
 	first.Free(40 * mib) // enough only for the small request
 	for p.waiters() != 1 {
 		runtime.Gosched()
@@ -206,9 +200,7 @@ func TestTurnsOfTenants(t *testing.T) {
 		must.Do(t, r.Turn(t.Context()))
 	}
 	for name, r := range map[string]*Room{"the same tenant": again, "a third tenant": third} {
-		if err := r.Turn(gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Match(t, name, r.Turn(gone), context.Canceled)
 	}
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -240,9 +232,7 @@ func TestLargeWrites(t *testing.T) {
 	done := must.Get(p.Enter(tenant, uuid.UUID{}, false, nil).Write(t.Context()))(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Enter(tenant, uuid.UUID{}, false, nil).Write(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("the same tenant: %v", err)
-	}
+	must.Fail(p.Enter(tenant, uuid.UUID{}, false, nil).Write(gone))(t, "the same tenant", context.Canceled)
 	other := must.Get(p.Enter(uuid.New(), uuid.UUID{}, false, nil).Write(t.Context()))(t)
 	done()
 	other()

@@ -138,9 +138,7 @@ func TestVerbsAreRefused(t *testing.T) {
 		}
 	}
 	w.Close()
-	if err := Run(t.Context(), owner, &Verb{}, nothing); !errors.Is(err, fault.ErrClosed) {
-		t.Errorf("after the end: %v", err)
-	}
+	must.Match(t, "after the end", Run(t.Context(), owner, &Verb{}, nothing), fault.ErrClosed)
 }
 
 // An observer is told of each verb that has a kind, when the verb has ended.
@@ -213,12 +211,8 @@ func TestUnknownKeys(t *testing.T) {
 	ch.Logs = []storage.Log{op.Entry(audit.Delete, rec.Kind, c.ApplicationID().String())}
 	must.Do(t, op.Write(t.Context(), ch))
 	w.ForgetIdentities()
-	if err := Run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
-		t.Errorf("the identity of a deleted application: %v", err)
-	}
-	if _, err := op.As(t.Context(), c.ApplicationID()); !errors.Is(err, fault.ErrNotFound) {
-		t.Errorf("a deleted application: %v", err)
-	}
+	must.Match(t, "the identity of a deleted application", Run(t.Context(), c, &Verb{}, nothing), fault.ErrUnauthenticated)
+	must.Fail(op.As(t.Context(), c.ApplicationID()))(t, "a deleted application", fault.ErrNotFound)
 	for _, text := range []string{"", "key", text, ids.NewKey(ids.PrivateKey)} {
 		if _, err := w.Authenticate(t.Context(), text); !errors.Is(err, fault.ErrUnauthenticated) {
 			t.Errorf("%q: %v", text, err)

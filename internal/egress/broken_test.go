@@ -29,9 +29,7 @@ func TestBodyEndsWithContext(t *testing.T) {
 	defer resp.Body.Close()
 	must.Get(io.ReadFull(resp.Body, make([]byte, len("begin"))))(t)
 	cancel()
-	if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("reading on: %v, want context.Canceled", err)
-	}
+	must.Fail(resp.Body.Read(make([]byte, 1)))(t, "reading on", context.Canceled)
 }
 
 // TestBrokenResponses has destinations that hide the end of the response, send

@@ -137,9 +137,7 @@ func TestRebinding(t *testing.T) {
 	if got := readAll(t, resp, err); got != "ok" {
 		t.Fatalf("the allowed address responds with %q", got)
 	}
-	if _, err := get(t, c, url); !errors.Is(err, ErrForbidden) {
-		t.Errorf("after the name moved: %v, want ErrForbidden", err)
-	}
+	must.Fail(get(t, c, url))(t, "after the name moved", ErrForbidden)
 }
 
 // TestLookupTriesAll has a name with a refused address before a good one.
@@ -341,9 +339,7 @@ func TestTenantLimit(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after one was closed: %v", err)
 	}
-	if _, err := do("a", url); !errors.Is(err, ErrBusy) {
-		t.Errorf("closing twice gave two slots: %v", err)
-	}
+	must.Fail(do("a", url))(t, "closing twice gave two slots", ErrBusy)
 	second.Body.Close()
 	third.Body.Close()
 	wantNoneInProgress(t, c)

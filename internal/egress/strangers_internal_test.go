@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A slow anonymous call loses its place to another caller of its proxy, and only
@@ -39,9 +41,7 @@ func TestSlowStrangersGiveWay(t *testing.T) {
 		go func() { slow <- do("one", "/wait") }()
 		<-arrived
 	}
-	if err := do("one", ""); !errors.Is(err, ErrBusy) {
-		t.Errorf("while the calls are new: %v", err)
-	}
+	must.Match(t, "while the calls are new", do("one", ""), ErrBusy)
 	if err := do("two", ""); err != nil {
 		t.Errorf("another proxy: %v", err)
 	}
@@ -70,9 +70,7 @@ func TestStrangersHaveALongestDuration(t *testing.T) {
 	ctx, call := begin(t.Context(), "a", "one")
 	call.timer.Reset(0)
 	<-ctx.Done()
-	if err := explain(ctx, io.ErrUnexpectedEOF); !errors.Is(err, ErrTooLong) {
-		t.Errorf("got %v", err)
-	}
+	must.Match(t, "got", explain(ctx, io.ErrUnexpectedEOF), ErrTooLong)
 	call.stop()
 	if _, call = begin(t.Context(), "a", "one"); !call.timer.Stop() || maxAnonymous > time.Minute {
 		t.Error("the call has no time limit")

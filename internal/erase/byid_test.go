@@ -2,7 +2,6 @@ package erase_test
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -50,9 +49,8 @@ func TestEraseByID(t *testing.T) {
 			t.Errorf("entries: %+v", e)
 		}
 		c, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", "token:search")})
-		if _, err := c.EraseTokens(t.Context(), vault.EraseParams{IDs: ids, Reason: "case"}); !errors.Is(err, vault.ErrForbidden) {
-			t.Errorf("without token:delete: %v", err)
-		}
+		_, err := c.EraseTokens(t.Context(), vault.EraseParams{IDs: ids, Reason: "case"})
+		must.Match(t, "without token:delete", err, vault.ErrForbidden)
 	})
 }
 

@@ -2,10 +2,10 @@ package keyring
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -32,9 +32,7 @@ func TestGate(t *testing.T) {
 	}
 	g.PassHorizon(promoted)
 	g.PassHorizon(old) // of a rotation that started earlier
-	if err := write(under(old)); !errors.Is(err, storage.ErrLate) {
-		t.Errorf("under old keys: %v, want ErrLate", err)
-	}
+	must.Match(t, "under old keys", write(under(old)), storage.ErrLate)
 	for what, ch := range map[string]*storage.Change{"under new keys": under(fresh), "under no keys": {}} {
 		if err := write(ch); err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -201,9 +201,7 @@ func TestOperationsShareOneUnwrap(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that was cancelled: %v", err)
-		}
+		must.Match(t, "a caller that was cancelled", <-gone, context.Canceled)
 		close(answer)
 		for range callers {
 			if err := <-errs; err != nil {

@@ -2,7 +2,6 @@ package keyring
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -74,9 +73,7 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 					t.Errorf("another service: %v after %s", err, time.Since(began))
 				}
 				for range cap(errs) {
-					if err := <-errs; !errors.Is(err, fault.ErrKeyUnavailable) {
-						t.Errorf("got %v, want ErrKeyUnavailable", err)
-					}
+					must.Match(t, "got", <-errs, fault.ErrKeyUnavailable)
 				}
 				if got := keys["hung"].atOnce.Load(); got > callsAtOnce || time.Since(began) > checkTimeout {
 					t.Errorf("%d calls at a time for %s", got, time.Since(began))

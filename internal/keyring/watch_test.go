@@ -109,19 +109,13 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 		if err := w.after(t, 31*time.Second); !errors.Is(err, fault.ErrKeyDenied) || watch.State() != KeyDenied {
 			t.Errorf("when the keys are old: %v, want ErrKeyDenied", err)
 		}
-		if _, err := w.Reload(t.Context(), w.tenant); !errors.Is(err, fault.ErrKeyDenied) {
-			t.Errorf("a reload: %v", err)
-		}
-		if _, err := w.Read(t.Context(), w.store, w.tenant, false); !errors.Is(err, fault.ErrKeyDenied) {
-			t.Errorf("a read in a transaction: %v", err)
-		}
+		must.Fail(w.Reload(t.Context(), w.tenant))(t, "a reload", fault.ErrKeyDenied)
+		must.Fail(w.Read(t.Context(), w.store, w.tenant, false))(t, "a read in a transaction", fault.ErrKeyDenied)
 		if n := w.tenants(); n != 0 {
 			t.Errorf("the keys of %d tenants are kept", n)
 		}
 		h.set(errors.New("down"), false)
-		if err := w.after(t, time.Minute); !errors.Is(err, fault.ErrKeyDenied) {
-			t.Errorf("an outage after the denial: %v, want ErrKeyDenied", err)
-		}
+		must.Match(t, "an outage after the denial", w.after(t, time.Minute), fault.ErrKeyDenied)
 		h.set(nil, false)
 		if err := w.after(t, time.Minute); err != nil {
 			t.Errorf("after the return: %v", err)
@@ -151,9 +145,7 @@ func TestUnreachableKeyServesForTheGrace(t *testing.T) {
 				if w.tenants() == 0 {
 					t.Error("the old keys are gone during the grace")
 				}
-				if err := w.after(t, time.Second); !errors.Is(err, fault.ErrKeyUnavailable) {
-					t.Errorf("after the grace: %v, want ErrKeyUnavailable", err)
-				}
+				must.Match(t, "after the grace", w.after(t, time.Second), fault.ErrKeyUnavailable)
 				if w.tenants() != 0 {
 					t.Error("the keys are kept after the grace")
 				}

@@ -2,13 +2,13 @@ package pace_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/pace"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestEvery(t *testing.T) {
@@ -32,9 +32,7 @@ func TestSleep(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := pace.Sleep(ctx, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the context ended: %v", err)
-		}
+		must.Match(t, "the context ended", pace.Sleep(ctx, time.Minute), context.DeadlineExceeded)
 	})
 }
 

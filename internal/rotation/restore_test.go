@@ -1,7 +1,6 @@
 package rotation_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
@@ -46,9 +45,7 @@ func TestRestoreAfterARotation(t *testing.T) {
 	}
 	must.Do(t, create(v, "rotated"))
 	restore(t, h.Storage, before)
-	if err := create(v, "restored"); !errors.Is(err, fault.ErrAltered) {
-		t.Errorf("after the restore: got %v, want ErrAltered", err)
-	}
+	must.Match(t, "after the restore: got", create(v, "restored"), fault.ErrAltered)
 	restarted := start()
 	if err := create(restarted, "restored"); err != nil {
 		t.Errorf("after a restart: %v", err)

@@ -2,7 +2,6 @@ package rotation_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -85,9 +84,8 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		}
 		cut, cancel := context.WithCancel(ctx)
 		h.lists = cancel
-		if err := v.RotateDataKeys(cut, c.TenantID(), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("the next rotation, interrupted before its first row: %v", err)
-		}
+		err := v.RotateDataKeys(cut, c.TenantID(), nil)
+		must.Match(t, "the next rotation, interrupted before its first row", err, context.Canceled)
 		h.lists = nil
 	}
 	must.Do(t, v.RotateDataKeys(ctx, c.TenantID(), nil))
@@ -225,9 +223,7 @@ func TestTenantIsDeletedDuringARotation(t *testing.T) {
 					}
 				})
 			})
-			if err := nodes[1].RotateDataKeys(t.Context(), c.TenantID(), nil); !errors.Is(err, vault.ErrNotFound) {
-				t.Errorf("rotate: %v, want vault.ErrNotFound", err)
-			}
+			must.Match(t, "rotate", nodes[1].RotateDataKeys(t.Context(), c.TenantID(), nil), vault.ErrNotFound)
 			store.lists, store.sealed = nil, nil
 			rows, _, err := store.ListTokens(t.Context(), storage.TokenFilter{Tenant: storage.ID(c.TenantID()), Limit: 10})
 			if err != nil || len(rows) != 0 {

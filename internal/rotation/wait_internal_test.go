@@ -2,7 +2,6 @@ package rotation
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,8 +23,6 @@ func TestRotationWaits(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := r.wait(gone, time.Now()); !errors.Is(err, context.Canceled) {
-			t.Errorf("a rotation without a caller: %v", err)
-		}
+		must.Match(t, "a rotation without a caller", r.wait(gone, time.Now()), context.Canceled)
 	})
 }

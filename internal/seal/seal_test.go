@@ -110,12 +110,8 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	if got, err := back.Open(&p, 1, sealed); err != nil || string(got) != "v" {
 		t.Fatalf("Open after Unwrap = %q, %v", got, err)
 	}
-	if _, err := Unwrap(t.Context(), other, p.Tenant, wrapped); !errors.Is(err, ErrUnwrap) {
-		t.Errorf("another master key: %v, want ErrUnwrap", err)
-	}
-	if _, err := Unwrap(t.Context(), master, [16]byte{9}, wrapped); !errors.Is(err, ErrUnwrap) {
-		t.Errorf("another tenant: %v, want ErrUnwrap", err)
-	}
+	must.Fail(Unwrap(t.Context(), other, p.Tenant, wrapped))(t, "another master key", ErrUnwrap)
+	must.Fail(Unwrap(t.Context(), master, [16]byte{9}, wrapped))(t, "another tenant", ErrUnwrap)
 }
 
 func TestMACDistinguishesPartsAndLabels(t *testing.T) {

@@ -467,9 +467,7 @@ func TestResetAndSkip(t *testing.T) {
 		t.Errorf("after the skip: %+v, %v", status, err)
 	}
 	for _, err := range []error{w.admin.SkipSink(t.Context(), "other"), w.admin.ResetSink(t.Context(), "other", time.Time{})} {
-		if !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("another sink: %v", err)
-		}
+		must.Match(t, "another sink", err, vault.ErrNotFound)
 	}
 }
 
@@ -511,9 +509,7 @@ func TestSinksRunInTheBackground(t *testing.T) {
 	if err := v.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := v.SendLogs(t.Context()); !errors.Is(err, vault.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	must.Match(t, "after Close", v.SendLogs(t.Context()), vault.ErrClosed)
 }
 
 func TestBadSinksAreRefused(t *testing.T) {
@@ -581,9 +577,7 @@ func TestFollowAllLogs(t *testing.T) {
 	}
 	for _, bad := range []string{"nonsense", "since:never", "e30"} {
 		for _, err := range v.FollowLogs(t.Context(), bad) {
-			if !errors.Is(err, vault.ErrInvalid) {
-				t.Errorf("%s: %v", bad, err)
-			}
+			must.Match(t, bad, err, vault.ErrInvalid)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -24,9 +23,7 @@ func TestDeadlineOnEveryBackend(t *testing.T) {
 			late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 			defer cancel()
 			for call, do := range lateCalls(v, c.Client, tok.ID) {
-				if err := do(late); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s: %v, want context.DeadlineExceeded", call, err)
-				}
+				must.Match(t, call, do(late), context.DeadlineExceeded)
 			}
 		})
 	}

@@ -130,9 +130,7 @@ func TestEnsureFindsThingsByName(t *testing.T) {
 			if shouted.ID == made.ID {
 				t.Error("names that differ in case were treated as equal")
 			}
-			if _, err := v.EnsureTenant(ctx, ""); !errors.Is(err, vault.ErrInvalid) {
-				t.Errorf("without a name: %v", err)
-			}
+			must.Fail(v.EnsureTenant(ctx, ""))(t, "without a name", vault.ErrInvalid)
 			renamedTenants(ctx, t, v, made, younger)
 			renamedAndDeleted(ctx, t, v, made.ID)
 		})
@@ -188,8 +186,6 @@ func renamedAndDeleted(ctx context.Context, t *testing.T, v *vault.Vault, tenant
 	}
 	must.Get(c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{vault.PermissionTokenCreate}}))(t)
 	_, err := c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
-	if !errors.Is(err, vault.ErrConflict) {
-		t.Errorf("an application of another type: %v", err)
-	}
+	must.Match(t, "an application of another type", err, vault.ErrConflict)
 	must.Do(t, v.DeleteTenant(ctx, tenant))
 }

@@ -1,4 +1,5 @@
-// Package must ends a test when a call fails that the test only prepares with.
+// Package must ends a test when a call fails that the test only prepares with, and
+// checks calls that must fail.
 package must
 
 import "testing"

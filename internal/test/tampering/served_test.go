@@ -3,7 +3,6 @@
 package tampering
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -165,9 +164,7 @@ func (a *attacked) wantGone(tenant uuid.UUID, key string) {
 		"create a token": func() error { _, err := o.CreateToken(ctx, aText("more")); return err },
 		"list the log":   func() error { _, err := o.ListLogs(ctx, vault.ListLogsParams{}); return err },
 	} {
-		if err := call(); !errors.Is(err, vault.ErrNotFound) {
-			a.Errorf("%s: %v", name, err)
-		}
+		must.Match(a, name, call(), vault.ErrNotFound)
 	}
 	if s, err := a.v.EvidenceStatus(); err != nil || len(s.Alarms) == 0 {
 		a.Errorf("there is no alarm (%v)", err)

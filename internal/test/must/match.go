@@ -1,0 +1,24 @@
+package must
+
+import (
+	"errors"
+	"testing"
+)
+
+// Match reports a call that did not fail with the expected error.
+func Match(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// Fail returns a function that is Match for a call with a result:
+//
+//	must.Fail(c.GetToken(ctx, id))(t, "a deleted token", vault.ErrNotFound)
+func Fail[T any](_ T, err error) func(t testing.TB, what string, want error) {
+	return func(t testing.TB, what string, want error) {
+		t.Helper()
+		Match(t, what, err, want)
+	}
+}
