@@ -142,8 +142,8 @@ func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
 	return v.evidence, nil
 }
 
-// kept runs do with the keeper of the evidence.
-func kept[T any](ctx context.Context, v *Vault, do func(*evident.Keeper) (T, error)) (out T, err error) {
+// withKeeper runs do with the keeper of the evidence.
+func withKeeper[T any](ctx context.Context, v *Vault, do func(*evident.Keeper) (T, error)) (out T, err error) {
 	k, err := v.keeper(ctx)
 	if err == nil {
 		out, err = do(k)
@@ -155,14 +155,14 @@ func kept[T any](ctx context.Context, v *Vault, do func(*evident.Keeper) (T, err
 // newest signed note. Without [Config].Evidence it fails with ErrNotFound, as do
 // the other methods about evidence.
 func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
-	return kept(ctx, v, func(k *evident.Keeper) ([]byte, error) { return k.Checkpoint(ctx) })
+	return withKeeper(ctx, v, func(k *evident.Keeper) ([]byte, error) { return k.Checkpoint(ctx) })
 }
 
 // EvidenceKey returns the public key that verifies signed notes, in the form of
 // golang.org/x/mod/sumdb/note. It is empty if the program's signer does not publish
 // it.
 func (v *Vault) EvidenceKey() (string, error) {
-	return kept(context.Background(), v, func(k *evident.Keeper) (string, error) { return k.Key(), nil })
+	return withKeeper(context.Background(), v, func(k *evident.Keeper) (string, error) { return k.Key(), nil })
 }
 
 // RotateEvidenceKey replaces the stored key that signs notes, and returns the new
@@ -170,7 +170,7 @@ func (v *Vault) EvidenceKey() (string, error) {
 // event in the log names both keys. If [EvidenceConfig] has a Signer, it fails with
 // ErrConflict.
 func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
-	return kept(ctx, v, func(k *evident.Keeper) (string, error) { return k.RotateKey(ctx) })
+	return withKeeper(ctx, v, func(k *evident.Keeper) (string, error) { return k.RotateKey(ctx) })
 }
 
 // EvidenceStatus is the state of the evidence on this node.
@@ -280,7 +280,7 @@ func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Rep
 	if o == nil {
 		o = &VerifyOptions{}
 	}
-	return kept(ctx, v, func(k *evident.Keeper) (*evidence.Report, error) { return k.Verify(ctx, ledger.VerifyOptions(*o)) })
+	return withKeeper(ctx, v, func(k *evident.Keeper) (*evidence.Report, error) { return k.Verify(ctx, ledger.VerifyOptions(*o)) })
 }
 
 // AcceptRestore accepts a database that is a copy, or older than its newest note.

@@ -263,8 +263,8 @@ func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBat
 			return
 		}
 		give := func(data []LogEntry) bool {
-			place, err := at.Cursor()
-			return yield(&LogBatch{Data: data, Cursor: place}, err) && err == nil
+			next, err := at.Cursor()
+			return yield(&LogBatch{Data: data, Cursor: next}, err) && err == nil
 		}
 		if !give([]LogEntry{}) {
 			return

@@ -165,7 +165,7 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 		}
 		token := r.URL.Query().Get(linkParameter)
 		if token == "" || r.Method != http.MethodGet {
-			l.note(r)
+			l.touch(r)
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -182,9 +182,9 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 	})
 }
 
-// note records the time of a request of the session. It ignores streams, because
+// touch records the time of a request of the session. It ignores streams, because
 // an open page reconnects without the user.
-func (l *Link) note(r *http.Request) {
+func (l *Link) touch(r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.session(r); s != nil && r.Header.Get("Accept") != eventStream {

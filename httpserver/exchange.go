@@ -297,7 +297,7 @@ func (x *exchange) once(key string, in *input) (answer, error) {
 			within.client = c
 			a, err := x.run(ctx, &within)
 			if err == nil {
-				return vault.StoredResponse{Status: a.status, Header: a.keptHeader(), Body: a.body}, nil
+				return vault.StoredResponse{Status: a.status, Header: a.storedHeader(), Body: a.body}, nil
 			}
 			if a, _ := x.refuse(err); choseAnswer(err) && a.status < http.StatusBadRequest {
 				return vault.StoredResponse{Status: a.status, Header: a.header, Body: a.body}, nil
@@ -307,8 +307,8 @@ func (x *exchange) once(key string, in *input) (answer, error) {
 	return answer{status: stored.Status, header: stored.Header, body: stored.Body, replayed: replayed}, err
 }
 
-// keptHeader returns the headers that are stored with a response.
-func (a *answer) keptHeader() http.Header {
+// storedHeader returns the headers that are stored with a response.
+func (a *answer) storedHeader() http.Header {
 	if a.location == "" {
 		return a.header
 	}

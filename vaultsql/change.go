@@ -27,7 +27,7 @@ func change(ctx context.Context, c API, changed []*sealing) error {
 		if err != nil {
 			return s.wrap(err)
 		}
-		s.settle(s.head().id, tok.Data)
+		s.stored(s.head().id, tok.Data)
 	}
 	return nil
 }

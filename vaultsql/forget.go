@@ -58,14 +58,13 @@ func Erase(ctx context.Context, c API, reason string, dst ...any) error {
 		return err
 	}
 	var ids []string
-	done := map[string]bool{}
 	for _, f := range fields {
-		if id := f.head().id; id != "" && !done[id] && token.CanBeID(id) {
+		if id := f.head().id; id != "" && token.CanBeID(id) {
 			ids = append(ids, id)
-			done[id] = true
 		}
 	}
-	for some := range slices.Chunk(ids, maxErased) {
+	slices.Sort(ids)
+	for some := range slices.Chunk(slices.Compact(ids), maxErased) {
 		if err := eraseAll(ctx, c, vault.EraseParams{IDs: some, Reason: reason}); err != nil {
 			return fmt.Errorf("vaultsql: erase: %w", err)
 		}

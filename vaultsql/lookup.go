@@ -81,7 +81,7 @@ func findField(row any, name string) (*sealing, error) {
 	if at == nil || !isColumn(t) {
 		return nil, fieldErrorf(path, "is not a sealed field")
 	}
-	f := &field{column: reflect.New(t).Interface().(column), tag: at.tag, in: &place{step: path}}
+	f := &field{column: reflect.New(t).Interface().(column), tag: at.tag, in: &trail{step: path}}
 	return &sealing{field: f}, nil
 }
 

@@ -220,7 +220,7 @@ func (o *opener) use(ctx context.Context, ids []string) error {
 		return errors.New("the vault did not return each token")
 	}
 	for i := range tokens {
-		if err := o.settle(&tokens[i]); err != nil {
+		if err := o.deliver(&tokens[i]); err != nil {
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 			return o.byID[page.Data[i].ID][0].wrap(errUnreadable)
 		}
 		t := shown{ID: page.Data[i].ID, Type: page.Data[i].Type, Data: page.Data[i].Data, Mask: page.Data[i].Mask, Transform: page.Data[i].Transform}
-		if err := o.settle(&t); err != nil {
+		if err := o.deliver(&t); err != nil {
 			return err
 		}
 		set := strings.Join(page.Data[i].Containers, " ")
@@ -280,8 +280,8 @@ func (o *opener) useSets(ctx context.Context, sets map[string][]string, refused 
 	return nil
 }
 
-// settle passes a token on to its fields.
-func (o *opener) settle(t *shown) error {
+// deliver passes a token on to its fields.
+func (o *opener) deliver(t *shown) error {
 	for _, f := range o.byID[t.ID] {
 		h := f.head()
 		if t.Transform != vault.TransformReveal {

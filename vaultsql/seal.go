@@ -115,8 +115,8 @@ func (s *sealing) unchanged() bool {
 	return s.old != nil && s.head().id != "" && s.expires.IsZero() && bytes.Equal(s.old, s.data)
 }
 
-// settle marks the field as stored. A nil mask is unknown.
-func (s *sealing) settle(id string, mask vault.JSON) {
+// stored marks the field as stored. A nil mask is unknown.
+func (s *sealing) stored(id string, mask vault.JSON) {
 	h := s.head()
 	h.id, h.state, h.mask = id, opened, nil
 	if mask != nil {
@@ -204,7 +204,7 @@ func create(ctx context.Context, c API, new []*sealing) error {
 		return errors.New("vaultsql: the vault did not return a token for each value")
 	}
 	for i, s := range new {
-		s.settle(tokens[i].ID, tokens[i].Data)
+		s.stored(tokens[i].ID, tokens[i].Data)
 	}
 	return prolong(ctx, c, new, tokens)
 }

@@ -13,7 +13,7 @@ import (
 type field struct {
 	column
 	tag     *tag
-	in      *place
+	in      *trail
 	name    string
 	subject *subject // nil if no tag of the row names one
 }
@@ -29,13 +29,13 @@ func (f *field) path() string {
 // wrap adds the name of the field to an error.
 func (f *field) wrap(err error) error { return &FieldError{Field: f.path(), Err: err} }
 
-// place is the path to a struct inside a dst.
-type place struct {
-	in   *place
+// trail is the path to a struct inside a dst.
+type trail struct {
+	in   *trail
 	step string // ".Address", "[3]", or the name of the outermost type
 }
 
-func (p *place) String() string {
+func (p *trail) String() string {
 	if p == nil {
 		return ""
 	}
@@ -101,7 +101,7 @@ func (w *walker) root(v reflect.Value) error {
 	case base.Kind() != reflect.Interface && !holds(base):
 		return fmt.Errorf("vaultsql: %s has no sealed fields", name)
 	}
-	return w.walk(v, &place{step: name}, &tag{})
+	return w.walk(v, &trail{step: name}, &tag{})
 }
 
 // baseOf strips pointers, slices, arrays and maps from a type.
@@ -125,7 +125,7 @@ func typeName(t reflect.Type) string {
 
 // walk collects the fields of a value. The tag belongs to the struct field that
 // contains the value.
-func (w *walker) walk(v reflect.Value, at *place, t *tag) error {
+func (w *walker) walk(v reflect.Value, at *trail, t *tag) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() || !isColumn(v.Type().Elem()) && !w.first(v.Pointer(), v.Type().Elem()) {
@@ -150,19 +150,19 @@ func (w *walker) walk(v reflect.Value, at *place, t *tag) error {
 }
 
 // dynamic walks an element of a slice of interfaces.
-func (w *walker) dynamic(v reflect.Value, at *place) error {
+func (w *walker) dynamic(v reflect.Value, at *trail) error {
 	if v.IsNil() {
 		return fmt.Errorf("vaultsql: %s is nil", at)
 	}
 	return w.root(v.Elem())
 }
 
-func (w *walker) elements(v reflect.Value, at *place, t *tag) error {
+func (w *walker) elements(v reflect.Value, at *trail, t *tag) error {
 	if !holds(v.Type()) && v.Type().Elem().Kind() != reflect.Interface {
 		return nil
 	}
 	for i := range v.Len() {
-		here, e := &place{at, "[" + strconv.Itoa(i) + "]"}, v.Index(i)
+		here, e := &trail{at, "[" + strconv.Itoa(i) + "]"}, v.Index(i)
 		if e.Kind() == reflect.Pointer && e.IsNil() {
 			return fmt.Errorf("vaultsql: %s is nil", here)
 		}
@@ -175,7 +175,7 @@ func (w *walker) elements(v reflect.Value, at *place, t *tag) error {
 
 // values walks a map. Go cannot change map values in place, so they must be
 // pointers, slices or maps.
-func (w *walker) values(v reflect.Value, at *place, t *tag) error {
+func (w *walker) values(v reflect.Value, at *trail, t *tag) error {
 	if !holds(v.Type()) {
 		return nil
 	}
@@ -183,14 +183,14 @@ func (w *walker) values(v reflect.Value, at *place, t *tag) error {
 		return fieldErrorf(at.String(), "values of a map cannot be changed in place; use a map of pointers")
 	}
 	for _, key := range v.MapKeys() {
-		if err := w.walk(v.MapIndex(key), &place{at, "[" + typeName(key.Type()) + "]"}, t); err != nil {
+		if err := w.walk(v.MapIndex(key), &trail{at, "[" + typeName(key.Type()) + "]"}, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walker) structure(v reflect.Value, at *place) error {
+func (w *walker) structure(v reflect.Value, at *trail) error {
 	p, err := planOf(v.Type(), at.String())
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (w *walker) structure(v reflect.Value, at *place) error {
 			w.add(f, &field{tag: s.tag, in: at, name: s.name})
 			continue
 		}
-		if err := w.walk(f, &place{at, "." + s.name}, s.tag); err != nil {
+		if err := w.walk(f, &trail{at, "." + s.name}, s.tag); err != nil {
 			return err
 		}
 	}

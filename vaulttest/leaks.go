@@ -92,7 +92,7 @@ type leaks struct {
 }
 
 // Text searches a text at once.
-func (l *leaks) Text(where, text string) { l.place(where, []byte(text)) }
+func (l *leaks) Text(where, text string) { l.filled(where, []byte(text)) }
 
 // Value searches a Go value at once, such as an error or the spans of a trace. It
 // searches the output of %+v and of encoding/json.
@@ -113,7 +113,7 @@ func (l *leaks) Response(where string, r *http.Response) {
 	if err != nil {
 		l.t.Errorf("vaulttest: reading the body of %s: %v", where, err)
 	}
-	l.place(where, body)
+	l.filled(where, body)
 	for name, values := range r.Header {
 		for _, value := range values {
 			l.search("header "+name+" of "+where, []byte(value))
@@ -124,7 +124,7 @@ func (l *leaks) Response(where string, r *http.Response) {
 // Writer returns a writer whose content is searched when the code has returned.
 func (l *leaks) Writer(where string) io.Writer {
 	w := &content{}
-	l.afterwards(func() { l.place(where, w.bytes()) })
+	l.afterwards(func() { l.filled(where, w.bytes()) })
 	return w
 }
 
@@ -159,7 +159,7 @@ func (l *leaks) Files(paths ...string) {
 
 func (l *leaks) file(path string) error {
 	text, err := os.ReadFile(path)
-	l.place("the file "+path, text)
+	l.filled("the file "+path, text)
 	return err
 }
 
@@ -181,8 +181,8 @@ func (l *leaks) finish() {
 	}
 }
 
-// place searches a text that must not be empty.
-func (l *leaks) place(where string, text []byte) {
+// filled searches a text that must not be empty.
+func (l *leaks) filled(where string, text []byte) {
 	l.t.Helper()
 	if len(text) == 0 {
 		l.nothing(where)

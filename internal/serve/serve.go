@@ -38,21 +38,14 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	defer cfg.watchCertificate(ctx, logger)()
 	var all endpoints
 	defer func() { all.close() }()
-	api, err := all.listen(ctx, "--addr", cfg.addr)
-	if err != nil {
-		return err
-	}
-	pages, err := all.listen(ctx, "--console", cfg.consoleFlags.addr)
-	if err != nil {
-		return err
-	}
-	probes, err := all.listen(ctx, "--metrics-addr", cfg.metricsAddr)
-	if err != nil {
-		return err
-	}
-	forward, err := all.listen(ctx, "--forward", cfg.forward)
-	if err != nil {
-		return err
+	var api, pages, probes, forward *endpoint
+	for _, l := range []struct {
+		at         **endpoint
+		flag, addr string
+	}{{&api, "--addr", cfg.addr}, {&pages, "--console", cfg.consoleFlags.addr}, {&probes, "--metrics-addr", cfg.metricsAddr}, {&forward, "--forward", cfg.forward}} {
+		if *l.at, err = all.listen(ctx, l.flag, l.addr); err != nil {
+			return err
+		}
 	}
 	v, key, err := openVault(ctx, cfg, logger)
 	if err != nil {
@@ -248,7 +241,7 @@ func banner(w io.Writer, c *credentials, cfg *Config, logger *slog.Logger) {
 	} {
 		fmt.Fprintf(w, "  %s  %s\n", p.Dim(fmt.Sprintf("%-14s", row[0])), row[1])
 	}
-	fmt.Fprintf(w, "\nThe API keys are in %s, and the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeyPlace(),
+	fmt.Fprintf(w, "\nThe API keys are in %s, and the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeySource(),
 		p.Warn("Anyone with the master key and the database can read everything."),
 		p.Bold("Create a card token, read it masked, and tokenize a JSON document:"))
 	for _, line := range curlLines(c, cfg) {
@@ -281,7 +274,7 @@ const (
 	demoDocument = `{"name":"Jane Doe","ssn":{"type":"social_security_number","data":"123-45-6789"},"tags":["vip",42]}`
 )
 
-func (c *Config) masterKeyPlace() string {
+func (c *Config) masterKeySource() string {
 	if c.masterKey != "" {
 		return masterKeyVariable
 	}

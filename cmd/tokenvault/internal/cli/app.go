@@ -159,7 +159,7 @@ func createApp(c *call, p *appFlags) error {
 func (c *call) printKey(app *vault.Application, err error) error {
 	err = printOne(c, appColumns)(app, err)
 	if err == nil && !c.json {
-		c.note("The key is not shown again.")
+		c.inform("The key is not shown again.")
 	}
 	return err
 }

@@ -114,7 +114,7 @@ func auditCommands() []*command {
 					}
 					s, err := o.vault.EvidenceStatus()
 					if err == nil {
-						c.note("The restore is accepted. Notes are signed again, under the origin %s. Running servers continue within two seconds.", s.Origin)
+						c.inform("The restore is accepted. Notes are signed again, under the origin %s. Running servers continue within two seconds.", s.Origin)
 					}
 					return err
 				}
@@ -285,7 +285,7 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 		}
 	}
 	if c.json {
-		c.note("%s", report.Summary())
+		c.inform("%s", report.Summary())
 	} else if _, err := fmt.Fprintln(c.Out, report.Summary()); err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 	case waits(report):
 		return fmt.Errorf("%w: entries wait for more than a minute for their place in the tree", errCannotTell)
 	}
-	c.note("The log is verified.")
+	c.inform("The log is verified.")
 	return nil
 }
 

@@ -92,7 +92,7 @@ func exportTokens(c *call, p *exportFlags) error {
 	if err != nil {
 		return err
 	}
-	c.note("Exported %s.", shell.Counted(tokens, "token"))
+	c.inform("Exported %s.", shell.Counted(tokens, "token"))
 	return nil
 }
 

@@ -22,11 +22,10 @@ type kind[T, P any] struct {
 	ends    string // what deleting an entity ends
 	blank   T      // an entity that does not exist yet
 
-	all     func(ctx context.Context, api vault.API, name string) iter.Seq2[*T, error] // an empty name means all
-	get     func(vault.API, context.Context, uuid.UUID) (*T, error)
-	create  func(vault.API, context.Context, P) (*T, error)
-	replace func(vault.API, context.Context, uuid.UUID, P) (*T, error)
-	delete  func(vault.API, context.Context, uuid.UUID) error
+	all    func(ctx context.Context, api vault.API, name string) iter.Seq2[*T, error] // an empty name means all
+	get    func(vault.API, context.Context, uuid.UUID) (*T, error)
+	apply  func(vault.API, context.Context, P) (*vault.Applied[T], error)
+	delete func(vault.API, context.Context, uuid.UUID) error
 }
 
 // list prints all entities.
@@ -96,13 +95,9 @@ func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest.Manifest, want P, 
 	compare(d, now)
 	id, _ := k.of(now)
 	return planOf(d, m.Name, id, func() (uuid.UUID, error) {
-		write := func() (*T, error) { return k.replace(api, c.ctx, id, want) }
-		if id == uuid.Nil {
-			write = func() (*T, error) { return k.create(api, c.ctx, want) }
-		}
-		item, err := write()
+		applied, err := k.apply(api, c.ctx, want)
 		if err == nil {
-			id, _ = k.of(item)
+			id, _ = k.of(applied.Item)
 		}
 		return id, err
 	}), nil

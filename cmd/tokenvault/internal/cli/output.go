@@ -106,8 +106,8 @@ func (c *call) say(err error, object map[string]any, format string, args ...any)
 	return err
 }
 
-// note prints a message for a person to standard error.
-func (c *call) note(format string, args ...any) {
+// inform prints a message for a person to standard error.
+func (c *call) inform(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.Err, format+"\n", args...)
 }
 
@@ -135,7 +135,7 @@ func limited[T any](c *call, items iter.Seq2[T, error], limit int) iter.Seq2[T, 
 		n := 0
 		for item, err := range items {
 			if err == nil && limit > 0 && n == limit {
-				c.note("There are more; --limit 0 shows all.")
+				c.inform("There are more; --limit 0 shows all.")
 				return
 			}
 			n++

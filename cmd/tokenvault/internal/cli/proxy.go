@@ -64,7 +64,7 @@ var proxies = kind[vault.Proxy, vault.ProxyParams]{
 	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Proxy, error] {
 		return api.AllProxies(ctx, vault.ListParams{Name: name})
 	},
-	get: vault.API.GetProxy, create: vault.API.CreateProxy, replace: vault.API.ReplaceProxy, delete: vault.API.DeleteProxy,
+	get: vault.API.GetProxy, apply: vault.API.ApplyProxy, delete: vault.API.DeleteProxy,
 }
 
 var proxyColumns = []column[*vault.Proxy]{
@@ -224,7 +224,7 @@ func (c *call) send(api vault.API, request vault.ProxyCall) error {
 	if err := errors.Join(err, answer.Body.Close()); err != nil {
 		return err
 	}
-	c.note("%d %s", answer.Status, http.StatusText(answer.Status))
+	c.inform("%d %s", answer.Status, http.StatusText(answer.Status))
 	if answer.Status >= http.StatusBadRequest {
 		return errReported
 	}

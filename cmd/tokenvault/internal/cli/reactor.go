@@ -63,7 +63,7 @@ var reactors = kind[vault.Reactor, vault.ReactorParams]{
 	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Reactor, error] {
 		return api.AllReactors(ctx, vault.ListParams{Name: name})
 	},
-	get: vault.API.GetReactor, create: vault.API.CreateReactor, replace: vault.API.ReplaceReactor, delete: vault.API.DeleteReactor,
+	get: vault.API.GetReactor, apply: vault.API.ApplyReactor, delete: vault.API.DeleteReactor,
 }
 
 var reactorColumns = []column[*vault.Reactor]{
