@@ -52,18 +52,8 @@ var (
 	errTooLong = errors.New("vaultkms: the service returned a ciphertext that is too long")
 )
 
-func newEnvelope(k keeper) *envelope {
-	return &envelope{keeper: k, keys: map[[sha256.Size]byte]*dataKey{}}
-}
-
-// Encrypt implements vault.AEAD.
-func (e *envelope) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
-	return e.EncryptWithContext(context.Background(), plaintext, associatedData)
-}
-
-// Decrypt implements vault.AEAD.
-func (e *envelope) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
-	return e.DecryptWithContext(context.Background(), ciphertext, associatedData)
+func newEnvelope(k keeper) vault.AEAD {
+	return vault.KeyWithContext(&envelope{keeper: k, keys: map[[sha256.Size]byte]*dataKey{}})
 }
 
 // EncryptWithContext implements vault.AEADWithContext.

@@ -173,7 +173,7 @@ func TestOneDataKeyForAllRings(t *testing.T) {
 	if _, err := other.Decrypt(rings[1], fmt.Append(nil, 2)); err == nil {
 		t.Error("a ring opens at the place of another")
 	}
-	if _, err := other.DecryptWithContext(seal.Fresh(t.Context()), rings[0], fmt.Append(nil, 0)); err != nil || service.calls.Load() != 3 {
+	if _, err := seal.Decrypt(seal.Fresh(t.Context()), other, rings[0], fmt.Append(nil, 0)); err != nil || service.calls.Load() != 3 {
 		t.Errorf("a question: %v after %d calls", err, service.calls.Load())
 	}
 	for _, bad := range []string{"", "\x01", "\x02\x00\x00", "\x01\xff\xff"} {
