@@ -23,7 +23,8 @@ type command struct {
 	about   string // paragraphs of the manual
 	example string // lines to paste into a shell
 	reach   reach
-	min     int // number of positional arguments
+	trees   trees // use of the evidence of the log
+	min     int   // number of positional arguments
 	max     int
 	asks    bool // irreversible, so it requires confirmation
 	act     action
@@ -93,18 +94,23 @@ const (
 	bothWays  = inProcess | overHTTP
 )
 
+// trees is how a command uses the evidence of the log.
+type trees uint8
+
+const (
+	noTrees    trees = iota
+	foundTrees       // if the database has evidence
+	madeTrees        // evidence is created if there is none
+)
+
 // call is one run of a command.
 type call struct {
 	*program
-	ctx  context.Context
-	cmd  *command
-	args []string
-	// evidence is set by commands that work with the evidence of the log.
-	evidence *vault.EvidenceConfig
-	anchor   string // a file to compare the evidence with; may be empty
-	// looks is set by commands that read existing evidence, or add to it.
-	looks bool
-	act   action
+	ctx     context.Context
+	cmd     *command
+	args    []string
+	anchors []vault.Anchor // of the evidence of the log
+	act     action
 
 	target target
 	json   bool

@@ -218,12 +218,13 @@ func (c *call) openVault() (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.useTrees(store); err != nil {
+	evidence, err := c.evidence(store)
+	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	logger := slog.New(slog.NewTextHandler(c.Err, nil))
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Evidence: c.evidence, Runtime: new(serve.LateRuntime),
+		SweepEvery: -1, WorkEvery: -1, Evidence: evidence, Runtime: new(serve.LateRuntime),
 		Logger: logger, Egress: c.target.Egress(), OpenKey: c.target.TenantKeys(logger),
 	})
 	if errors.Is(err, vault.ErrWrongKey) {

@@ -11,7 +11,7 @@ import (
 
 func doctorCommand() *command {
 	return &command{
-		name: "doctor", reach: bothWays, summary: "find problems, and suggest how to fix them",
+		name: "doctor", reach: bothWays, trees: foundTrees, summary: "find problems, and suggest how to fix them",
 		about: `Checks the database and its settings, the schema, the clock, the master key or
 			the API key, and whether this machine reaches the internet, which proxies,
 			callbacks and code need. Exits with 0 if there are only warnings, and with 1 if
@@ -21,7 +21,7 @@ func doctorCommand() *command {
 			egress := f.String("egress-url", "https://example.com/", "`URL` to try to reach; empty for none")
 			anchor := f.String("anchor", "", "`file` of an anchor to compare the evidence with")
 			return func(c *call) error {
-				c.anchor = *anchor
+				c.compareAnchor(*anchor)
 				return examine(c, *egress)
 			}
 		},
@@ -64,7 +64,6 @@ func (e *examination) vault() {
 		return
 	}
 	e.KeyFiles(&e.c.target.Database)
-	e.c.looks = true
 	if _, err := e.c.openVault(); err != nil {
 		fix := "Give the --key-file or " + masterKeyVariable + " that the database was created with."
 		e.Fail("key", fix, "the vault cannot be opened: %s", shell.FirstLine(err))

@@ -12,7 +12,7 @@ import (
 
 func eraseCommands() []*command {
 	return []*command{{
-		name: "erase", args: "QUERY|-", min: 0, max: 1, reach: bothWays, asks: true, summary: "erase tokens, by a query or by id",
+		name: "erase", args: "QUERY|-", min: 0, max: 1, reach: bothWays, trees: foundTrees, asks: true, summary: "erase tokens, by a query or by id",
 		about: `Deletes the tokens, and stored responses, undelivered results and pending jobs
 			that use them. The log gets an entry for each token, and one for the erasure
 			with the reason: name a case or a ticket, not a person. You can stop it at any
@@ -59,7 +59,6 @@ func eraseTokens(c *call, ids []string, reason string, dry bool) error {
 			return err
 		}
 	}
-	c.looks = true
 	o, err := c.open()
 	if err != nil {
 		return err
@@ -133,7 +132,6 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 		defer func() { _ = file.Close() }()
 		p.Files = append(p.Files, file)
 	}
-	c.looks = true
 	o, err := c.openVault()
 	if err != nil {
 		return err

@@ -29,48 +29,44 @@ var (
 func evidenceCommands() []*command {
 	return []*command{
 		{
-			name: "log key", reach: inProcess, summary: "print the public key of the log's signed notes",
+			name: "log key", reach: inProcess, trees: madeTrees, summary: "print the public key of the log's signed notes",
 			example: "tokenvault log key --db vault.db --key-file vault.key",
-			act: evident(func(c *call, v *vault.Vault) error {
+			act: inVault(func(c *call, v *vault.Vault) error {
 				key, err := v.EvidenceKey()
 				return c.printText([]byte(key+"\n"), err)
 			}),
 		},
 		{
-			name: "log rotate-key", reach: inProcess, summary: "replace the key of the log's signed notes, and print the public key",
+			name: "log rotate-key", reach: inProcess, trees: madeTrees, summary: "replace the key of the log's signed notes, and print the public key",
 			about: `For a day, the old key signs too. It verifies the notes that it signed for ever,
 				because a signed event in the log names both keys. Servers use the new key
 				within a minute.`,
 			example: "tokenvault log rotate-key --db vault.db --key-file vault.key",
-			act: evident(func(c *call, v *vault.Vault) error {
+			act: inVault(func(c *call, v *vault.Vault) error {
 				key, err := v.RotateEvidenceKey(c.ctx)
 				return c.printText([]byte(key+"\n"), err)
 			}),
 		},
 		{
-			name: "log checkpoint", reach: bothWays, summary: "sign the current log, and print the note",
+			name: "log checkpoint", reach: bothWays, trees: madeTrees, summary: "sign the current log, and print the note",
 			example: "tokenvault log checkpoint --db vault.db --key-file vault.key\ntokenvault log checkpoint --url https://vault.example.com",
 			act:     checkpoint,
 		},
 		{
-			name: "log prove", args: "ID", min: 1, max: 1, reach: bothWays, summary: "print the proof that an entry is in the log",
+			name: "log prove", args: "ID", min: 1, max: 1, reach: bothWays, trees: madeTrees, summary: "print the proof that an entry is in the log",
 			example: "tokenvault log prove 0198c5a0-0000-7000-8000-000000000000 --tenant Acme",
 			act: func(c *call) error {
 				id, err := uuid.Parse(c.args[0])
 				if err != nil {
 					return shell.Usagef("ID is the id of an entry, a UUID")
 				}
-				c.evidence = evidenceOf("")
 				return inTenant(func(c *call, o *opened) error { return c.printText(o.evidence().LogProof(c.ctx, id)) })(c)
 			},
 		},
 		{
-			name: "log evidence", args: "[FILE]", max: 1, reach: bothWays, summary: "write the log with its proofs, for log verify",
+			name: "log evidence", args: "[FILE]", max: 1, reach: bothWays, trees: madeTrees, summary: "write the log with its proofs, for log verify",
 			example: "tokenvault log evidence acme.ndjson --tenant Acme",
-			act: func(c *call) error {
-				c.evidence = evidenceOf("")
-				return inTenant(exportEvidence)(c)
-			},
+			act:     inTenant(exportEvidence),
 		},
 	}
 }
@@ -80,7 +76,7 @@ func evidenceCommands() []*command {
 func auditCommands() []*command {
 	return []*command{
 		{
-			name: "log verify", args: "[FILE]", max: 1, reach: inProcess, summary: "verify an exported log, or all logs in a database",
+			name: "log verify", args: "[FILE]", max: 1, reach: inProcess, trees: madeTrees, summary: "verify an exported log, or all logs in a database",
 			about: `With a FILE from log evidence, and the public key in --key, it needs neither the
 				database nor the master key. Without a FILE it verifies the log of every tenant
 				in the database. The exit status is 0 if the log is verified, 5 if it was
@@ -94,7 +90,7 @@ func auditCommands() []*command {
 			},
 		},
 		{
-			name: "log accept-restore", reach: inProcess, summary: "accept a restored database, so that notes are signed again",
+			name: "log accept-restore", reach: inProcess, trees: madeTrees, summary: "accept a restored database, so that notes are signed again",
 			example: "tokenvault log accept-restore --reason restored-after-disk-failure",
 			setup: func(f *flag.FlagSet) action {
 				reason := f.String("reason", "", "`text` that explains why; it stays in the log")
@@ -104,7 +100,9 @@ func auditCommands() []*command {
 					if *reason == "" {
 						return shell.Usagef("--reason is required")
 					}
-					c.evidence = evidenceOf(*anchor)
+					if *anchor != "" {
+						c.anchors = []vault.Anchor{vault.AnchorFile(*anchor)}
+					}
 					o, err := c.openVault()
 					if err != nil {
 						return err
@@ -123,36 +121,20 @@ func auditCommands() []*command {
 	}
 }
 
-// evidenceOf returns an evidence configuration without background work.
-func evidenceOf(anchor string) *vault.EvidenceConfig {
-	cfg := &vault.EvidenceConfig{Every: -1}
-	if anchor != "" {
-		cfg.Anchors = []vault.Anchor{vault.AnchorFile(anchor)}
+// evidence returns the evidence configuration of the command, without background
+// work, or nil if it uses none.
+func (c *call) evidence(store vault.Storage) (*vault.EvidenceConfig, error) {
+	keeps, ok := store.(storage.TreeStorage)
+	if c.cmd.trees == noTrees || !ok {
+		return nil, nil
 	}
-	return cfg
-}
-
-// useTrees enables evidence for a command that reads it, if the database has trees
-// over the log.
-func (c *call) useTrees(store vault.Storage) error {
-	trees, ok := store.(storage.TreeStorage)
-	if !ok || !c.looks {
-		return nil
+	if c.cmd.trees == foundTrees && len(c.anchors) == 0 {
+		found, err := keeps.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
 	}
-	begun, err := trees.Trees(c.ctx, storage.TreeFilter{Tenants: []storage.ID{{}}})
-	if len(begun) > 0 || c.anchor != "" {
-		c.evidence = evidenceOf("")
-		c.compareAnchor(c.anchor)
-	}
-	return err
-}
-
-// evident returns an action on a vault with evidence.
-func evident(do func(*call, *vault.Vault) error) action {
-	return func(c *call) error {
-		c.evidence = evidenceOf("")
-		return inVault(do)(c)
-	}
+	return &vault.EvidenceConfig{Every: -1, Anchors: c.anchors}, nil
 }
 
 // checkpoint prints the newest note. In process it needs no tenant.
@@ -162,7 +144,7 @@ func checkpoint(c *call) error {
 		return err
 	}
 	if way == inProcess {
-		return evident(func(c *call, v *vault.Vault) error { return c.printText(v.Checkpoint(c.ctx)) })(c)
+		return inVault(func(c *call, v *vault.Vault) error { return c.printText(v.Checkpoint(c.ctx)) })(c)
 	}
 	return inTenant(func(c *call, o *opened) error { return c.printText(o.client.LogCheckpoint(c.ctx)) })(c)
 }
@@ -217,7 +199,7 @@ func (readOnly) Put(context.Context, []byte) error { return nil }
 // one.
 func (c *call) compareAnchor(anchor string) {
 	if anchor != "" {
-		c.evidence.Anchors = []vault.Anchor{readOnly{vault.AnchorFile(anchor)}}
+		c.anchors = []vault.Anchor{readOnly{vault.AnchorFile(anchor)}}
 	}
 }
 
@@ -243,7 +225,6 @@ func verifyLogs(c *call, key, since, anchor string) error {
 	if note != nil {
 		options.Since = append(options.Since, note)
 	}
-	c.evidence = evidenceOf("")
 	if anchor != "" {
 		c.compareAnchor(anchor)
 		newest, err := vault.AnchorFile(anchor).Latest(c.ctx)
