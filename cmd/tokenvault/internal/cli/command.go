@@ -100,7 +100,7 @@ type trees uint8
 const (
 	noTrees    trees = iota
 	foundTrees       // if the database has evidence
-	madeTrees        // evidence is created if there is none
+	madeTrees        // in any case; missing evidence is created
 )
 
 // call is one run of a command.
