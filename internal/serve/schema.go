@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/lib/pq"
 
@@ -44,13 +45,13 @@ func (d *Database) OpenSQL() (*sql.DB, error) {
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(30000)"}).String())
 }
 
-// AppliedMigrations returns the versions that the database has. A database
-// without a vault, or a missing file, has none.
-func (d *Database) AppliedMigrations(ctx context.Context) (map[int]bool, error) {
-	applied := map[int]bool{}
+// Pending returns the migrations that have not run. A database without a vault, or a
+// missing file, lacks all.
+func (d *Database) Pending(ctx context.Context) ([]storage.Migration, error) {
+	pending := d.Migrations()
 	db, err := d.OpenSQL()
 	if errors.Is(err, fs.ErrNotExist) {
-		return applied, nil
+		return pending, nil
 	}
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func (d *Database) AppliedMigrations(ctx context.Context) (map[int]bool, error) 
 		return nil, err
 	}
 	if !there {
-		return applied, d.former(ctx)
+		return pending, d.former(ctx)
 	}
 	rows, err := db.QueryContext(ctx, "SELECT version FROM "+d.tableName("vault_migrations"))
 	if err != nil {
@@ -73,9 +74,9 @@ func (d *Database) AppliedMigrations(ctx context.Context) (map[int]bool, error) 
 		if err := rows.Scan(&version); err != nil {
 			return nil, err
 		}
-		applied[version] = true
+		pending = slices.DeleteFunc(pending, func(m storage.Migration) bool { return m.Version == version })
 	}
-	return applied, rows.Err()
+	return pending, rows.Err()
 }
 
 // former returns the error with which a server refuses a database with the tables

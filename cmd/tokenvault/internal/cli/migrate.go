@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
@@ -57,15 +58,15 @@ func migrateStatus(c *call) error {
 	if err := c.needDB(); err != nil {
 		return err
 	}
-	applied, err := c.target.AppliedMigrations(c.ctx)
+	pending, err := c.target.Pending(c.ctx)
 	if err != nil {
 		return err
 	}
 	var states []migrationState
 	for _, m := range c.target.Migrations() {
-		state := "pending"
-		if applied[m.Version] {
-			state = "applied"
+		state := "applied"
+		if slices.Contains(pending, m) {
+			state = "pending"
 		}
 		states = append(states, migrationState{m.Version, state})
 	}
@@ -79,24 +80,17 @@ func migrateSQL(c *call, pending bool) error {
 	if err := c.needDB(); err != nil {
 		return err
 	}
-	applied := map[int]bool{}
+	all := c.target.Migrations()
 	if pending {
 		var err error
-		if applied, err = c.target.AppliedMigrations(c.ctx); err != nil {
+		if all, err = c.target.Pending(c.ctx); err != nil {
 			return err
 		}
 	}
-	for _, m := range c.target.Migrations() {
-		switch {
-		case applied[m.Version]:
-		case c.json:
-			if err := shell.WriteJSON(c.Out, map[string]any{"version": m.Version, "sql": m.SQL}); err != nil {
-				return err
-			}
-		default:
-			if _, err := fmt.Fprintf(c.Out, "-- migration %d\nBEGIN;\n%s\nCOMMIT;\n\n", m.Version, terminated(m.SQL)); err != nil {
-				return err
-			}
+	for _, m := range all {
+		err := c.say(nil, map[string]any{"version": m.Version, "sql": m.SQL}, "-- migration %d\nBEGIN;\n%s\nCOMMIT;\n", m.Version, terminated(m.SQL))
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -115,7 +109,7 @@ func migrateUp(c *call) error {
 	if err := c.needDB(); err != nil {
 		return err
 	}
-	before, err := c.target.AppliedMigrations(c.ctx)
+	pending, err := c.target.Pending(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -123,16 +117,7 @@ func migrateUp(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Close(); err != nil {
-		return err
-	}
-	ran := 0
-	for _, m := range c.target.Migrations() {
-		if !before[m.Version] {
-			ran++
-		}
-	}
-	return c.say(nil, map[string]any{"migrations": ran}, "The schema is up to date: ran %s.", shell.Counted(ran, "migration"))
+	return c.say(store.Close(), map[string]any{"migrations": len(pending)}, "The schema is up to date: ran %s.", shell.Counted(len(pending), "migration"))
 }
 
 func distributeCommand() *command {

@@ -144,7 +144,7 @@ func (e *Examination) Evidence(v *vault.Vault) {
 
 // Schema compares the migrations, and reports whether the vault can be opened.
 func (e *Examination) Schema(ctx context.Context, d *serve.Database) bool {
-	applied, err := d.AppliedMigrations(ctx)
+	pending, err := d.Pending(ctx)
 	if errors.Is(err, storage.ErrFormerSchema) {
 		e.Fail("schema", "Use a new database, and move the data with the version that wrote the tables.", "%s", shell.FirstLine(err))
 		return false
@@ -153,21 +153,15 @@ func (e *Examination) Schema(ctx context.Context, d *serve.Database) bool {
 		e.Fail("schema", "Give the role the right to read the vault's tables.", "the migrations cannot be read: %s", shell.FirstLine(err))
 		return false
 	}
-	pending := 0
-	for _, m := range d.Migrations() {
-		if !applied[m.Version] {
-			pending++
-		}
-	}
-	switch {
-	case len(applied) == 0:
-		e.Fail("schema", "Run tokenvault migrate up.", "the database has no vault")
-	case pending > 0:
-		e.Fail("schema", "Run tokenvault migrate up.", "%d of %d migrations have not run", pending, len(d.Migrations()))
-	default:
+	switch all := len(d.Migrations()); len(pending) {
+	case 0:
 		e.OK("schema", "up to date")
+	case all:
+		e.Fail("schema", "Run tokenvault migrate up.", "the database has no vault")
+	default:
+		e.Fail("schema", "Run tokenvault migrate up.", "%d of %d migrations have not run", len(pending), all)
 	}
-	return len(applied) > 0 && pending == 0
+	return len(pending) == 0
 }
 
 // maxSkew is how far clocks may differ before jobs and expiry suffer.
