@@ -40,7 +40,7 @@ import (
 //     With InvokeProxy, the vault sends the request.
 //
 // API does not include the methods of [Owner] either.
-type API interface {
+type API interface { //nolint:interfacebloat // each of its parts has at most 6 methods
 	TokenAPI
 	TokenListAPI
 	SessionAPI

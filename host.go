@@ -83,7 +83,7 @@ var hostOperations = map[string]hostOperation{
 	"proxy.delete":    proxyOperation(http.MethodDelete),
 	"logs.list":       taking(readLogList, (*Client).ListLogs),
 	"sessions.create": func(ctx context.Context, c *Client, _ JSON) (any, error) { return c.CreateSession(ctx) },
-	"sessions.authorize": taking((*SessionGrant).UnmarshalJSON, func(c *Client, ctx context.Context, g SessionGrant) (any, error) { //nolint:revive // in the order of a method expression
+	"sessions.authorize": taking((*SessionGrant).UnmarshalJSON, func(c *Client, ctx context.Context, g SessionGrant) (any, error) {
 		return nil, c.AuthorizeSession(ctx, g)
 	}),
 }

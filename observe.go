@@ -85,11 +85,6 @@ func teller(o Observer) func(context.Context, core.Event) (context.Context, func
 	}
 }
 
-// observe notifies the observer, if there is one, that work begins.
-func (v *Vault) observe(ctx context.Context, kind EventKind, name string, tenant, entity uuid.UUID) (context.Context, func(error)) {
-	return v.core.Tell(ctx, core.Event{Kind: string(kind), Name: name, TenantID: tenant, EntityID: entity})
-}
-
 // Observers returns an observer that notifies several observers in order. Nil
 // observers are ignored.
 func Observers(all ...Observer) Observer {

@@ -230,7 +230,7 @@ type Swept struct {
 // whose clock differs from the database's by more than 30 seconds only finishes the
 // deletion of tenants: see [Vault.ClockAhead].
 func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
-	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
+	ctx, end := v.core.Tell(ctx, core.Event{Kind: string(EventSweep), Name: "sweep"})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.retention())
 	return Swept(done), errors.Join(err, erase.Complete(ctx, v.core))

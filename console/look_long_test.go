@@ -23,10 +23,7 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-var (
-	update = flag.Bool("update", false, "rewrite the pictures of docs")
-	shots  = flag.String("shots", "", "also write a picture of every page to this folder")
-)
+var update = flag.Bool("update", false, "rewrite the pictures of docs")
 
 // show fills the vault with what a picture should have.
 func (w *world) show() {
@@ -134,31 +131,6 @@ func TestScreenshots(t *testing.T) {
 		if *update {
 			write(t, filepath.Join("..", "docs", name+".png"), picture)
 		}
-	}
-	if *shots != "" {
-		w.everyPage(t)
-	}
-}
-
-// everyPage writes a picture of every page on every screen.
-func (w *world) everyPage(t *testing.T) {
-	t.Helper()
-	initech := must.Get(w.CreateTenant(t.Context(), "Initech"))(t).ID
-	for kind, s := range screens {
-		p := newTab(t, s)
-		p.Navigate(w.server.URL + "/login/owner")
-		all := w.pages()
-		empty := w.console("tenants/" + initech.String() + "/")
-		for name, path := range map[string]string{"empty tokens": "tokens", "empty log": "log?operation=delete", "empty sessions": "sessions", "empty code": "code", "bad search": "tokens?q=type:", "bad time": "log?from=x"} {
-			all[name] = empty + path
-		}
-		for name, address := range all {
-			p.Navigate(address)
-			write(t, filepath.Join(*shots, name+"-"+kind+".png"), p.Shot())
-		}
-		stranger := newTab(t, s)
-		stranger.Navigate(w.console(""))
-		write(t, filepath.Join(*shots, "signed out-"+kind+".png"), stranger.Shot())
 	}
 }
 

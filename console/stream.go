@@ -125,7 +125,7 @@ func (f *feeds[K, T]) join(source K) (news <-chan T, leave func()) {
 		if f.all == nil {
 			f.all = map[K]*feed[T]{}
 		}
-		ctx, stop := context.WithCancel(context.Background())
+		ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // end calls it
 		one = &feed[T]{pages: map[chan T]bool{}, stop: stop}
 		f.all[source] = one
 		go f.run(ctx, source, one)
