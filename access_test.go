@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -91,10 +90,10 @@ func TestContainersInherit(t *testing.T) {
 			name string
 			err  error
 		}{
-			{"create", second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{container}}))},
-			{"read", second(c.GetToken(t.Context(), tok.ID))},
-			{"update", second(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{"a":"b"}}`)))},
-			{"use", second(c.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))},
+			{"create", errOf(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{container}}))},
+			{"read", errOf(c.GetToken(t.Context(), tok.ID))},
+			{"update", errOf(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{"a":"b"}}`)))},
+			{"use", errOf(c.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))},
 			{"delete", c.DeleteToken(t.Context(), tok.ID)},
 		} {
 			if allowed && tt.err != nil {
@@ -105,9 +104,7 @@ func TestContainersInherit(t *testing.T) {
 			}
 		}
 		_, err := v.Owner.GetToken(t.Context(), tok.ID)
-		if deleted := err != nil; deleted != allowed {
-			t.Errorf("in %s deleted: %v, want %v", container, deleted, allowed)
-		}
+		same(t, "in "+container+" deleted", err != nil, allowed)
 	}
 }
 
@@ -157,8 +154,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	mine := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
 	theirs := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
 	for id, patch := range map[string]string{mine.ID: `{"containers":["/theirs/"]}`, theirs.ID: `{"containers":["/mine/"]}`} {
-		_, err := c.PatchToken(t.Context(), id, vault.JSON(patch))
-		wantError(t, patch, err, vault.ErrForbidden)
+		wantError(t, patch, errOf(c.PatchToken(t.Context(), id, vault.JSON(patch))), vault.ErrForbidden)
 	}
 	_, err := c.PatchToken(t.Context(), mine.ID, vault.JSON(`{"containers":["/mine/","/theirs/"]}`))
 	wantError(t, "to a place beside the old one", err, vault.ErrForbidden)
@@ -176,14 +172,14 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	operations := map[vault.Permission]func(*vault.Client) error{
 		"token:create": func(c *vault.Client) error {
-			return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
+			return errOf(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 		},
-		"token:read":   func(c *vault.Client) error { return second(c.GetToken(t.Context(), tok.ID)) },
-		"token:update": func(c *vault.Client) error { return second(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{}`))) },
+		"token:read":   func(c *vault.Client) error { return errOf(c.GetToken(t.Context(), tok.ID)) },
+		"token:update": func(c *vault.Client) error { return errOf(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{}`))) },
 		"token:search": func(c *vault.Client) error {
-			return second(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card"}))
+			return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card"}))
 		},
-		"token:use":    func(c *vault.Client) error { return second(c.Detokenize(t.Context(), vault.JSON(`"{{ tok }}"`))) },
+		"token:use":    func(c *vault.Client) error { return errOf(c.Detokenize(t.Context(), vault.JSON(`"{{ tok }}"`))) },
 		"token:delete": func(c *vault.Client) error { return c.DeleteToken(t.Context(), tok.ID) },
 	}
 	for needed, do := range operations {
@@ -216,28 +212,23 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	create(t, v.Owner.Client, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
 	for name, do := range map[string]func(id string) error{
-		"get":    func(id string) error { return second(other.GetToken(t.Context(), id)) },
-		"update": func(id string) error { return second(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
+		"get":    func(id string) error { return errOf(other.GetToken(t.Context(), id)) },
+		"update": func(id string) error { return errOf(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
 		"delete": func(id string) error { return other.DeleteToken(t.Context(), id) },
 	} {
 		theirs, missing := do("ours"), do("none")
 		wantError(t, name, theirs, vault.ErrNotFound)
 		same(t, name+": text", theirs.Error(), missing.Error())
 	}
-	_, err := other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))
-	wantError(t, "use", err, vault.ErrInvalid)
+	wantError(t, "use", errOf(other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))), vault.ErrInvalid)
 	found, total := list(t, other.Client, vault.ListTokensParams{IDs: []string{"ours"}})
 	same(t, "list", found, []string{})
 	same(t, "total", total, 0)
-	page, err := other.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret OR metadata.k:v"})
-	if err != nil || page.Pagination.TotalItems != 0 {
-		t.Errorf("search finds %d tokens (%v)", page.Pagination.TotalItems, err)
-	}
+	page := must.Get(other.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret OR metadata.k:v"}))(t)
+	same(t, "search finds", page.Pagination.TotalItems, 0)
 	app := v.Private.ApplicationID()
-	_, err = other.GetApplication(t.Context(), app)
-	wantError(t, "application", err, vault.ErrNotFound)
-	_, err = other.As(t.Context(), app)
-	wantError(t, "acting as an application", err, vault.ErrNotFound)
+	wantError(t, "application", errOf(other.GetApplication(t.Context(), app)), vault.ErrNotFound)
+	wantError(t, "acting as an application", errOf(other.As(t.Context(), app)), vault.ErrNotFound)
 }
 
 func TestBadKeysAreUnauthenticated(t *testing.T) {
@@ -259,14 +250,11 @@ func TestBadKeysAreUnauthenticated(t *testing.T) {
 		}
 	}
 	_, elsewhere := vaulttest.New(t), vaulttest.New(t)
-	_, err := v.Authenticate(t.Context(), elsewhere.PrivateKey)
-	wantError(t, "a key of another vault", err, vault.ErrUnauthenticated)
+	wantError(t, "a key of another vault", errOf(v.Authenticate(t.Context(), elsewhere.PrivateKey)), vault.ErrUnauthenticated)
 	s := must.Get(v.Public.CreateSession(t.Context()))(t)
-	_, err = v.Authenticate(t.Context(), s.Nonce)
-	wantError(t, "a nonce", err, vault.ErrUnauthenticated)
+	wantError(t, "a nonce", errOf(v.Authenticate(t.Context(), s.Nonce)), vault.ErrUnauthenticated)
 	proxy := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"}))(t)
-	_, err = v.Authenticate(t.Context(), proxy.Key)
-	wantError(t, "a proxy's key", err, vault.ErrUnauthenticated)
+	wantError(t, "a proxy's key", errOf(v.Authenticate(t.Context(), proxy.Key)), vault.ErrUnauthenticated)
 }
 
 func btoi(b bool) int {
@@ -285,7 +273,7 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 			return v.Owner.DeleteApplication(t.Context(), id)
 		},
 		"regenerate": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			return second(v.Owner.RegenerateKey(t.Context(), id))
+			return errOf(v.Owner.RegenerateKey(t.Context(), id))
 		},
 		"delete in Once": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
 			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Owner) (vault.StoredResponse, error) {
@@ -307,9 +295,8 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 			v := vaulttest.New(t)
 			create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			must.Do(t, revoke(t, v, v.Private.ApplicationID()))
-			_, err := v.Authenticate(t.Context(), v.PrivateKey)
-			wantError(t, "the key", err, vault.ErrUnauthenticated)
-			_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+			wantError(t, "the key", errOf(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+			_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			wantError(t, "the client", err, vault.ErrUnauthenticated)
 			wantError(t, "Check", v.Private.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 		})
@@ -337,8 +324,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	create(t, there, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	must.Do(t, tenant.DeleteApplication(t.Context(), app.ID))
 	revoked := time.Now()
-	_, err := vaults[0].Authenticate(t.Context(), app.Key)
-	wantError(t, "on the node that did it", err, vault.ErrUnauthenticated)
+	wantError(t, "on the node that did it", errOf(vaults[0].Authenticate(t.Context(), app.Key)), vault.ErrUnauthenticated)
 	eventually(t, "the other node still takes the key", func() bool {
 		asked := time.Now()
 		err := there.HasPermission(t.Context(), "token:create")
@@ -404,21 +390,18 @@ func TestAs(t *testing.T) {
 	c := must.Get(v.Owner.As(t.Context(), v.Public.ApplicationID()))(t)
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
-	_, err := c.GetToken(t.Context(), tok.ID)
-	wantError(t, "beyond the application's rights", err, vault.ErrForbidden)
-	_, err = v.Owner.As(t.Context(), uuid.New())
-	wantError(t, "a missing application", err, vault.ErrNotFound)
+	wantError(t, "beyond the application's rights", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	wantError(t, "a missing application", errOf(v.Owner.As(t.Context(), uuid.New())), vault.ErrNotFound)
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)}))(t)
 	v.Clock.Advance(time.Second)
-	_, err = v.Owner.As(t.Context(), app.ID)
-	wantError(t, "an expired application", err, vault.ErrUnauthenticated)
+	wantError(t, "an expired application", errOf(v.Owner.As(t.Context(), app.ID)), vault.ErrUnauthenticated)
 }
 
 // support may see bank accounts masked, and cards in plaintext if their ids mark
 // them as test cards.
 func support(t *testing.T, v *vaulttest.Vault) *vault.Application {
 	t.Helper()
-	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
+	return must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Support", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
 		Rules: []vault.AccessRule{
 			{Priority: 3, Description: "bank", Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}},
@@ -427,7 +410,6 @@ func support(t *testing.T, v *vaulttest.Vault) *vault.Application {
 				Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "test-"}}},
 		},
 	}))(t)
-	return app
 }
 
 func TestExplainText(t *testing.T) {
@@ -486,9 +468,7 @@ application, /: mask
 	} {
 		c.params.ApplicationID = app.ID
 		e := must.Get(v.Owner.Explain(t.Context(), c.params))(t)
-		if diff := cmp.Diff(c.want, e.String()); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", c.params, diff)
-		}
+		same(t, fmt.Sprintf("%+v", c.params), e.String(), c.want)
 	}
 }
 
@@ -506,9 +486,7 @@ func TestExplainSession(t *testing.T) {
 	explained := func(want string) {
 		t.Helper()
 		e := must.Get(v.Owner.Explain(ctx, asks))(t)
-		if diff := cmp.Diff(want, e.String()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		same(t, "explanation", e.String(), want)
 	}
 	explained("token:read is refused\nThe session has not been authorized.\n")
 	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 7, Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
@@ -561,8 +539,7 @@ func TestExplainIsRefused(t *testing.T) {
 		"both":                {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, SessionID: app.ID, Permission: "token:read", Containers: bank}, vault.ErrInvalid},
 		"token and container": {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "here", Containers: bank}, vault.ErrInvalid},
 	} {
-		_, err := c.client.Explain(ctx, c.params)
-		wantError(t, name, err, c.want)
+		wantError(t, name, errOf(c.client.Explain(ctx, c.params)), c.want)
 	}
 	if err := new(vault.ExplainParams).UnmarshalJSON([]byte(`{"permission":"token:read","token_id":"here"}`)); err == nil {
 		t.Error("JSON takes a token")
@@ -581,10 +558,8 @@ func TestMasked(t *testing.T) {
 	app := must.Get(v.Authenticate(ctx, revealing.Key))(t)
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Client, "application": app, "user": v.Owner.AsUser("x").Client, "twice": v.Owner.Masked()} {
 		m := c.Masked()
-		token, err := m.GetToken(ctx, "card")
-		if err != nil || string(token.Data) != `"XXXXXXXXXXXX4242"` {
-			t.Errorf("%s: GetToken: %s, %v", name, token.Data, err)
-		}
+		token := must.Get(m.GetToken(ctx, "card"))(t)
+		same(t, name+": GetToken", string(token.Data), `"XXXXXXXXXXXX4242"`)
 		list, err := m.ListTokens(ctx, vault.ListTokensParams{})
 		if err != nil || len(list.Data) != 1 || strings.Contains(string(list.Data[0].Data), visa) {
 			t.Errorf("%s: ListTokens: %v", name, err)
@@ -593,12 +568,9 @@ func TestMasked(t *testing.T) {
 		if err != nil || len(found.Data) != 1 || strings.Contains(string(found.Data[0].Data), visa) {
 			t.Errorf("%s: SearchTokens: %v", name, err)
 		}
-		_, err = m.Detokenize(ctx, "{{ card }}")
-		wantError(t, name+": Detokenize", err, vault.ErrForbidden)
+		wantError(t, name+": Detokenize", errOf(m.Detokenize(ctx, "{{ card }}")), vault.ErrForbidden)
 	}
-	if _, err := v.Owner.Masked().ListApplications(ctx, vault.ListApplicationsParams{}); err != nil {
-		t.Error(err)
-	}
+	must.Get(v.Owner.Masked().ListApplications(ctx, vault.ListApplicationsParams{}))(t)
 	user := v.Owner.AsUser("ops").Masked()
 	must.Get(user.GetToken(ctx, "card"))(t)
 	by := entries(t, v, vault.ListLogsParams{EntityID: "card"})
@@ -627,11 +599,9 @@ func TestAsFollowsTheApplication(t *testing.T) {
 	must.Get(v.Owner.RegenerateKey(t.Context(), app.ID))(t)
 	get(t, c, tok.ID) // it has no key
 	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)))(t)
-	_, err := c.GetToken(t.Context(), tok.ID)
-	wantError(t, "without its permission", err, vault.ErrForbidden)
+	wantError(t, "without its permission", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
-	_, err = c.GetToken(t.Context(), tok.ID)
-	wantError(t, "without its application", err, vault.ErrUnauthenticated)
+	wantError(t, "without its application", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrUnauthenticated)
 }
 
 // The embedding program may act for one of its users, as the tenant or with a

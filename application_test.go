@@ -53,8 +53,7 @@ func TestCreateApplication(t *testing.T) {
 	sameApplication(t, "application listed", &page.Data[0], want)
 	own := must.Get(authenticated(t, v.Vault, got.Key).OwnApplication(t.Context()))(t)
 	sameApplication(t, "own application", own, want)
-	_, err = v.Owner.OwnApplication(t.Context())
-	wantError(t, "the tenant's own application", err, vault.ErrNotFound)
+	wantError(t, "the tenant's own application", errOf(v.Owner.OwnApplication(t.Context())), vault.ErrNotFound)
 }
 
 func TestKeyKinds(t *testing.T) {
@@ -94,9 +93,7 @@ func TestTypePermissionMatrix(t *testing.T) {
 				wantFields(t, string(p.Type)+" for "+string(typ), err, "permissions[0]")
 			}
 			_, err = v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, p.Type)}})
-			if (allowed && typ != vault.ApplicationManagement) != (err == nil) {
-				t.Errorf("a rule with %s for %s: %v", p.Type, typ, err)
-			}
+			same(t, fmt.Sprintf("a rule with %s for %s: %v", p.Type, typ, err), allowed && typ != vault.ApplicationManagement, err == nil)
 		}
 	}
 }
@@ -143,14 +140,11 @@ func TestApplicationRules(t *testing.T) {
 	} {
 		p := good()
 		tt.change(&p)
-		_, err := v.Owner.CreateApplication(t.Context(), p)
-		wantFields(t, name, err, tt.field)
+		wantFields(t, name, errOf(v.Owner.CreateApplication(t.Context(), p)), tt.field)
 	}
 	p := good()
 	p.Name = strings.Repeat("ä", 200)
-	if _, err := v.Owner.CreateApplication(t.Context(), p); err != nil {
-		t.Errorf("a name of 200 characters: %v", err)
-	}
+	wantError(t, "a name of 200 characters", errOf(v.Owner.CreateApplication(t.Context(), p)), nil)
 	var read vault.ApplicationParams
 	wantFields(t, "unknown fields", read.UnmarshalJSON([]byte(`{"name":"x","key":"y","rules":[{"colour":1,"conditions":[{"z":1}]}]}`)),
 		"key", "rules[0].colour", "rules[0].conditions[0].z")
@@ -162,7 +156,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	v := vaulttest.New(t)
 	admin := application(t, v, vault.ApplicationParams{Name: "Admin", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create", "application:update", "application:read", "log:read"}})
 	make := func(typ vault.ApplicationType, permissions ...vault.Permission) error {
-		return second(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: permissions}))
+		return errOf(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: permissions}))
 	}
 	for name, err := range map[string]error{
 		"its own": make(vault.ApplicationManagement, "log:read", "application:create"), "those on tokens": make(vault.ApplicationPrivate, everything...), "public ones": make(vault.ApplicationPublic, "token:create"),
@@ -180,9 +174,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	wantError(t, "another by replacement", err, vault.ErrForbidden)
 	_, err = admin.RegenerateKey(t.Context(), v.Management.ApplicationID())
 	wantError(t, "the key of a stronger application", err, vault.ErrForbidden)
-	if _, err := v.Authenticate(t.Context(), v.ManagementKey); err != nil {
-		t.Errorf("the old key after a refused regeneration: %v", err)
-	}
+	wantError(t, "the old key after a refused regeneration", errOf(v.Authenticate(t.Context(), v.ManagementKey)), nil)
 }
 
 func TestUpdateApplication(t *testing.T) {
@@ -201,25 +193,23 @@ func TestUpdateApplication(t *testing.T) {
 	got = must.Get(v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
 	want.Name, want.Rules, want.Permissions = "third", nil, []vault.Permission{"token:use"}
 	sameApplication(t, "replaced application", got, want)
-	_, err := c.GetToken(t.Context(), tok.ID)
-	wantError(t, "what the client may no longer do", err, vault.ErrForbidden)
+	wantError(t, "what the client may no longer do", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 
 	for patch, fields := range map[string][]string{
 		`{"type":"public"}`: {"type"}, `{"type":"public","permissions":["token:create"]}`: {"type"}, `{"keys":"x"}`: {"keys"},
 		`{"permissions":null}`: {"permissions"}, `{"name":null}`: {"name"}, `[]`: {""}, `{"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
 	} {
-		_, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))
-		wantFields(t, patch, err, fields...)
+		wantFields(t, patch, errOf(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))), fields...)
 	}
-	_, err = v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
+	_, err := v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	wantFields(t, "another type", err, "type")
 	after := must.Get(v.Owner.GetApplication(t.Context(), app.ID))(t)
 	sameApplication(t, "application after refused changes", after, want)
 	for name, err := range map[string]error{
-		"patch":      second(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
-		"replace":    second(v.Owner.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
-		"regenerate": second(v.Owner.RegenerateKey(t.Context(), uuid.New())),
-		"get":        second(v.Owner.GetApplication(t.Context(), uuid.New())),
+		"patch":      errOf(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
+		"replace":    errOf(v.Owner.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
+		"regenerate": errOf(v.Owner.RegenerateKey(t.Context(), uuid.New())),
+		"get":        errOf(v.Owner.GetApplication(t.Context(), uuid.New())),
 		"delete":     v.Owner.DeleteApplication(t.Context(), uuid.New()),
 	} {
 		wantError(t, name+" of a missing application", err, vault.ErrNotFound)
@@ -234,31 +224,28 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 	none := application(t, v, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	for _, c := range []*vault.Client{none, v.Private} {
 		for name, err := range map[string]error{
-			"create":         second(c.CreateApplication(t.Context(), p)),
-			"get":            second(c.GetApplication(t.Context(), id)),
-			"list":           second(c.ListApplications(t.Context(), vault.ListApplicationsParams{})),
-			"replace":        second(c.ReplaceApplication(t.Context(), id, p)),
-			"patch":          second(c.PatchApplication(t.Context(), id, vault.JSON(`{}`))),
-			"regenerate":     second(c.RegenerateKey(t.Context(), id)),
+			"create":         errOf(c.CreateApplication(t.Context(), p)),
+			"get":            errOf(c.GetApplication(t.Context(), id)),
+			"list":           errOf(c.ListApplications(t.Context(), vault.ListApplicationsParams{})),
+			"replace":        errOf(c.ReplaceApplication(t.Context(), id, p)),
+			"patch":          errOf(c.PatchApplication(t.Context(), id, vault.JSON(`{}`))),
+			"regenerate":     errOf(c.RegenerateKey(t.Context(), id)),
 			"delete":         c.DeleteApplication(t.Context(), id),
-			"get tenant":     second(c.GetTenant(t.Context())),
-			"update tenant":  second(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "x"})),
-			"create reactor": second(c.CreateReactor(t.Context(), vault.ReactorParams{})),
-			"create proxy":   second(c.CreateProxy(t.Context(), vault.ProxyParams{})),
+			"get tenant":     errOf(c.GetTenant(t.Context())),
+			"update tenant":  errOf(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "x"})),
+			"create reactor": errOf(c.CreateReactor(t.Context(), vault.ReactorParams{})),
+			"create proxy":   errOf(c.CreateProxy(t.Context(), vault.ProxyParams{})),
 		} {
 			wantError(t, name, err, vault.ErrForbidden)
 		}
 	}
-	_, err := v.Private.ListLogs(t.Context(), vault.ListLogsParams{})
-	wantError(t, "logs", err, vault.ErrForbidden)
-	_, err = v.Private.ListEntityTypes(t.Context())
-	wantError(t, "entity types", err, vault.ErrForbidden)
+	wantError(t, "logs", errOf(v.Private.ListLogs(t.Context(), vault.ListLogsParams{})), vault.ErrForbidden)
+	wantError(t, "entity types", errOf(v.Private.ListEntityTypes(t.Context())), vault.ErrForbidden)
 }
 
 func newSession(t *testing.T, v *vaulttest.Vault) *vault.Session {
 	t.Helper()
-	s := must.Get(v.Public.CreateSession(t.Context()))(t)
-	return s
+	return must.Get(v.Public.CreateSession(t.Context()))(t)
 }
 
 func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
@@ -271,15 +258,12 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	}
 	c := authenticated(t, v.Vault, s.SessionKey)
 	create := func() error {
-		return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
+		return errOf(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 	}
 	wantError(t, "before the authorization", create(), vault.ErrForbidden)
 	must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}))
-	if err := create(); err != nil {
-		t.Errorf("after it, with the same client: %v", err)
-	}
-	_, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
-	wantError(t, "beyond the grant", err, vault.ErrForbidden)
+	wantError(t, "after it, with the same client", create(), nil)
+	wantError(t, "beyond the grant", errOf(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrForbidden)
 }
 
 // An authorization on one node takes effect on the others at once, because
@@ -293,9 +277,7 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	c := authenticated(t, vaults[0], s.SessionKey)
 	wantError(t, "before", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 	must.Do(t, vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
-	if err := c.HasPermission(t.Context(), "token:read"); err != nil {
-		t.Errorf("after: %v", err)
-	}
+	wantError(t, "after", c.HasPermission(t.Context(), "token:read"), nil)
 }
 
 // Sessions are created with public keys and authorized with private keys.
@@ -305,8 +287,7 @@ func TestSessionsNeedTheRightKeyType(t *testing.T) {
 	s := newSession(t, v)
 	authorized := session(t, v, vault.SessionGrant{Permissions: everything})
 	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner.Client, "session": authorized} {
-		_, err := c.CreateSession(t.Context())
-		wantError(t, "created by "+name, err, vault.ErrForbidden)
+		wantError(t, "created by "+name, errOf(c.CreateSession(t.Context())), vault.ErrForbidden)
 	}
 	for name, c := range map[string]*vault.Client{"public": v.Public, "management": v.Management, "session": authorized} {
 		err := c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}})
@@ -484,18 +465,14 @@ func TestSessionExpires(t *testing.T) {
 			must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}))
 			c := authenticated(t, v.Vault, s.SessionKey)
 			v.Clock.Advance(tt.life - time.Microsecond)
-			if err := c.HasPermission(t.Context(), "token:create"); err != nil {
-				t.Errorf("just before its end: %v", err)
-			}
+			wantError(t, "just before its end", c.HasPermission(t.Context(), "token:create"), nil)
 			v.Clock.Advance(time.Microsecond)
 			wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
-			_, err := v.Authenticate(t.Context(), s.SessionKey)
-			wantError(t, "the key", err, vault.ErrUnauthenticated)
+			wantError(t, "the key", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 			if swept, err := v.Sweep(t.Context()); err != nil || swept.Sessions != 1 {
 				t.Errorf("the sweep deletes %d sessions (%v)", swept.Sessions, err)
 			}
-			_, err = v.Authenticate(t.Context(), s.SessionKey)
-			wantError(t, "the key after the sweep", err, vault.ErrUnauthenticated)
+			wantError(t, "the key after the sweep", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 		})
 	}
 }
@@ -508,16 +485,14 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	pending := newSession(t, v)
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()))
 	wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
-	_, err := v.Authenticate(t.Context(), pending.SessionKey)
-	wantError(t, "a session that waits", err, vault.ErrUnauthenticated)
+	wantError(t, "a session that waits", errOf(v.Authenticate(t.Context(), pending.SessionKey)), vault.ErrUnauthenticated)
 	grant := vault.SessionGrant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)}))(t)
 	s := must.Get(authenticated(t, v.Vault, app.Key).CreateSession(t.Context()))(t)
 	v.Clock.Advance(time.Minute)
-	_, err = v.Authenticate(t.Context(), s.SessionKey)
-	wantError(t, "a session of an expired application", err, vault.ErrUnauthenticated)
+	wantError(t, "a session of an expired application", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 	grant.Nonce = s.Nonce
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 }
@@ -571,18 +546,14 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 
 	c := authenticated(t, v.Vault, authorized.SessionKey)
 	must.Do(t, manager.DeleteSession(t.Context(), newest.ID))
-	_, err = c.ListTokens(t.Context(), vault.ListTokensParams{})
-	wantError(t, "a session that was ended", err, vault.ErrUnauthenticated)
+	wantError(t, "a session that was ended", errOf(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrUnauthenticated)
 	wantError(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
 	v.Clock.Advance(10 * time.Minute)
-	page, err = manager.ListSessions(t.Context(), vault.PageParams{})
-	if err != nil || page.Pagination.TotalItems != 0 {
-		t.Errorf("sessions that are not alive are listed: %+v, %v", page, err)
-	}
+	page = must.Get(manager.ListSessions(t.Context(), vault.PageParams{}))(t)
+	same(t, "sessions that are alive", page.Pagination.TotalItems, 0)
 	wantError(t, "ending one that expired", manager.DeleteSession(t.Context(), oldest.ID), vault.ErrNotFound)
 
-	_, err = v.Private.ListSessions(t.Context(), vault.PageParams{})
-	wantError(t, "without session:read", err, vault.ErrForbidden)
+	wantError(t, "without session:read", errOf(v.Private.ListSessions(t.Context(), vault.PageParams{})), vault.ErrForbidden)
 	wantError(t, "without session:delete", v.Private.DeleteSession(t.Context(), oldest.ID), vault.ErrForbidden)
 }
 
@@ -656,10 +627,8 @@ func TestSessionEndsWithItsKeys(t *testing.T) {
 					gone = public.ID
 				}
 				must.Do(t, lose(t.Context(), v, gone))
-				_, err := c.Detokenize(t.Context(), "{{"+tok.ID+"}}")
-				wantError(t, "a session whose "+who+" was "+name, err, vault.ErrUnauthenticated)
-				_, err = v.Authenticate(t.Context(), s.SessionKey)
-				wantError(t, "its key", err, vault.ErrUnauthenticated)
+				wantError(t, "a session whose "+who+" was "+name, errOf(c.Detokenize(t.Context(), "{{"+tok.ID+"}}")), vault.ErrUnauthenticated)
+				wantError(t, "its key", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 			})
 		}
 	}
@@ -686,8 +655,7 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 
 	cut(rule(1, "/a/", vault.TransformMask, "token:read", "token:use", "token:search"))
 	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
-	_, err := c.GetToken(t.Context(), "tok-b")
-	wantError(t, "outside of the authorizer's containers", err, vault.ErrForbidden)
+	wantError(t, "outside of the authorizer's containers", errOf(c.GetToken(t.Context(), "tok-b")), vault.ErrForbidden)
 	got, total := list(t, c, vault.ListTokensParams{})
 	if !slices.Equal(got, []string{"tok-a"}) || total != 1 {
 		t.Errorf("the session lists %v of %d", got, total)
@@ -697,8 +665,7 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 	}
 
 	cut(rule(1, "/", vault.TransformReveal, "token:create"))
-	_, err = c.GetToken(t.Context(), "tok-a")
-	wantError(t, "without the authorizer's permission", err, vault.ErrForbidden)
+	wantError(t, "without the authorizer's permission", errOf(c.GetToken(t.Context(), "tok-a")), vault.ErrForbidden)
 
 	cut(rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search"))
 	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
@@ -733,9 +700,7 @@ func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 	if _, err := weak.PatchApplication(t.Context(), plain.ID, vault.JSON(`{"name":"renamed"}`)); err != nil {
 		t.Errorf("an application that holds no more than its changer could grant: %v", err)
 	}
-	if err := weak.DeleteApplication(t.Context(), plain.ID); err != nil {
-		t.Errorf("its deletion: %v", err)
-	}
+	wantError(t, "its deletion", weak.DeleteApplication(t.Context(), plain.ID), nil)
 }
 
 // A deleted application reads as absent where other entities refer to it, and does
@@ -776,8 +741,6 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	absent("patch", nil, x, err)
 	_, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"application":{"id":"`+app.ID.String()+`"}}`))
 	wantFields(t, "a patch that names it", err, "application.id")
-	out, err := w.Private.React(t.Context(), r.ID, vault.ReactParams{})
-	if err != nil || string(out.Raw) != `{"client":false}` {
-		t.Errorf("the code runs with %s, %v", out.Raw, err)
-	}
+	out := must.Get(w.Private.React(t.Context(), r.ID, vault.ReactParams{}))(t)
+	same(t, "the code runs with", string(out.Raw), `{"client":false}`)
 }

@@ -76,9 +76,7 @@ func TestBoundRequestsLeaveNoIdleConnection(t *testing.T) {
 		if _, _, err := w.charge(t.Context(), w.key, call); err != nil {
 			t.Fatal(err)
 		}
-		if w.got.Close != want {
-			t.Errorf("%s: the connection is closed: %t, want %t", body, w.got.Close, want)
-		}
+		same(t, body+": the connection is closed", w.got.Close, want)
 	}
 }
 

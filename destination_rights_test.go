@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -29,8 +27,7 @@ func TestBoundUseIsNoSight(t *testing.T) {
 	rest := []vault.Permission{"token:read", "token:search", "token:update"}
 	key := private(t, v, bound(1, "/", "x.test"), rule(2, "/", vault.TransformMask, rest...))
 	for _, patch := range []string{`{"mask": "{{ data }}"}`, `{"fingerprint_expression": "{{ data | slice: 0, 1 }}"}`, `{"search_indexes": ["{{ data | slice: 0, 1 }}"]}`} {
-		_, err := key.PatchToken(t.Context(), "tok", json.RawMessage(patch))
-		wantError(t, patch, err, vault.ErrForbidden)
+		wantError(t, patch, errOf(key.PatchToken(t.Context(), "tok", json.RawMessage(patch))), vault.ErrForbidden)
 	}
 	wantData(t, "read", get(t, key, "tok").Data, `"XXXXXXXXXtext"`)
 	found, err := key.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "id:tok"})
@@ -97,16 +94,14 @@ func TestSessionsOfBoundUse(t *testing.T) {
 		"another":            {bound(1, "/", w.to, "y.test")},
 		"no limit elsewhere": {bound(1, "/a/", w.to), rule(2, "/", vault.TransformReveal, "token:use")},
 	} {
-		_, err := grant(rules)
-		wantError(t, name, err, vault.ErrForbidden)
+		wantError(t, name, errOf(grant(rules)), vault.ErrForbidden)
 	}
-	_, err := grant(nil, "token:use")
-	wantError(t, "plain use", err, vault.ErrForbidden)
+	wantError(t, "plain use", errOf(grant(nil, "token:use")), vault.ErrForbidden)
 	s := must.Get(grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")}))(t)
 	if _, _, err := w.charge(t.Context(), s, cardCall()); err != nil {
 		t.Error(err)
 	}
-	_, err = s.Detokenize(t.Context(), "{{ card }}")
+	_, err := s.Detokenize(t.Context(), "{{ card }}")
 	w.limited(t, "detokenize", err)
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
@@ -124,14 +119,10 @@ func TestExplainDestinations(t *testing.T) {
 	v := vaulttest.New(t)
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test")}}))(t)
-	if diff := cmp.Diff([]string{"api.stripe.com", "*.xn--bcher-kva.example"}, app.Rules[0].Destinations); diff != "" {
-		t.Errorf("stored (-want +got):\n%s", diff)
-	}
+	same(t, "stored", app.Rules[0].Destinations, []string{"api.stripe.com", "*.xn--bcher-kva.example"})
 	ask := func(containers ...string) string {
 		e := must.Get(v.Owner.Explain(t.Context(), vault.ExplainParams{ApplicationID: app.ID, Permission: "token:use", Containers: containers}))(t)
-		if e.Transform != "" {
-			t.Errorf("%v: it shows %s", containers, e.Transform)
-		}
+		same(t, fmt.Sprintf("%v: it shows", containers), e.Transform, "")
 		return e.String()
 	}
 	same(t, "one container", ask("/a/"), `token:use is allowed: only to api.stripe.com, *.xn--bcher-kva.example
@@ -174,9 +165,7 @@ func TestRoundTripperToDestinations(t *testing.T) {
 		rw.Header().Set("X-End", visa)
 	}
 	res, body, err := send(w.url+"?k={{secret}}", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	same(t, "sent", w.got.Header.Get("Authorization")+w.body+w.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+visa+`"}k=sk_live_secret`)
 	same(t, "received", res.Header.Get("X-Auth")+body, `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}`)
 	same(t, "trailers", len(res.Trailer), 0)
@@ -249,15 +238,11 @@ func TestRefusedAnonymousCalls(t *testing.T) {
 	w := newTill(t, vault.Config{FullAudit: true})
 	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{bound(1, "/", "pay.test")}}))(t)
 	for message, ref := range map[string]uuid.UUID{"Denied: InvokeProxy to " + w.to: app.ID, "Denied: InvokeProxy": {}} {
-		x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequireAuth: new(bool), ApplicationID: ref})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequireAuth: new(bool), ApplicationID: ref}))(t)
 		for range 2 {
 			call := cardCall()
 			call.Key, call.Origin, call.Header = x.Key, "203.0.113.7", http.Header{"Content-Type": {"application/json"}}
-			_, err = w.Vault.Vault.InvokeProxy(t.Context(), call)
-			wantError(t, message, err, vault.ErrForbidden)
+			wantError(t, message, errOf(w.Vault.Vault.InvokeProxy(t.Context(), call)), vault.ErrForbidden)
 		}
 		found := entries(t, w.Vault, vault.ListLogsParams{EntityID: x.ID.String(), Operation: vault.OperationDenied})
 		if len(found) != 1 || found[0].EntityType != "proxy" || found[0].Message != message || found[0].Origin != "203.0.113.7" {
@@ -296,6 +281,5 @@ func TestReplaysOfBoundUse(t *testing.T) {
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
-	_, err := once()
-	wantError(t, "a replay after the destination is gone", err, vault.ErrForbidden)
+	wantError(t, "a replay after the destination is gone", errOf(once()), vault.ErrForbidden)
 }

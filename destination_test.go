@@ -20,7 +20,6 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -227,9 +226,7 @@ func TestBoundRequestsAreFilledIn(t *testing.T) {
 		"body": `{"number":"` + visa + `"}`, "query": "key=sk_live_Z%C3%BCrich+1&b=12&c={{", "path": "/v1/%7B%7Bsecret%7D%7D", "host": w.to,
 		"authorization": []string{"Bearer sk_live_Zürich 1"}, "two": []string{"a", "sk_live_Zürich 1-sk_live_Zürich 1"}, "encoding": []string{"identity"}, "dropped": "",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("request (-want +got):\n%s", diff)
-	}
+	same(t, "request", got, want)
 	for _, id := range []string{"secret", "card"} {
 		found := entries(t, w.Vault, vault.ListLogsParams{EntityID: id, Operation: "use"})
 		if len(found) != 1 || found[0].Message != "Token used in a request to "+w.to {

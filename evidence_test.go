@@ -80,9 +80,7 @@ func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 		t.Fatalf("bundle: %v, %+v", err, report)
 	}
 	proof := must.Get(v.Owner.LogProof(ctx, entry))(t)
-	if err := evidence.VerifyProof(proof, key); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, evidence.VerifyProof(proof, key))
 	if _, err := v.Owner.LogProof(ctx, uuid.New()); !errors.Is(err, vault.ErrNotFound) {
 		t.Errorf("the proof of no entry: %v", err)
 	}
@@ -134,9 +132,7 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	if err != nil || !report.OK() {
 		t.Errorf("%v, %+v", err, report)
 	}
-	if _, err := v.Owner.LogProof(ctx, entry); err != nil {
-		t.Error(err)
-	}
+	must.Get(v.Owner.LogProof(ctx, entry))(t)
 }
 
 // A process without evidence records its deletions in the trees that another
@@ -161,9 +157,7 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 			if deleted := plain.DeleteTenant(ctx, gone.TenantID()); (err != nil) != (signer != nil) || (deleted != nil) != (signer != nil) {
 				t.Fatal(err, deleted)
 			}
-			if (swept.Logs > 0) != (signer == nil) {
-				t.Errorf("%d entries are deleted", swept.Logs)
-			}
+			same(t, fmt.Sprintf("%d entries are deleted", swept.Logs), swept.Logs > 0, signer == nil)
 			must.Get(v.Checkpoint(ctx))(t)
 			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
 				t.Errorf("%v, %+v", err, report)
@@ -234,11 +228,8 @@ func TestEvidenceIsRefused(t *testing.T) {
 func newSigner(t *testing.T, name string) note.Signer {
 	t.Helper()
 	key, _, err := note.GenerateKey(rand.Reader, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := must.Get(note.NewSigner(key))(t)
-	return s
+	must.Do(t, err)
+	return must.Get(note.NewSigner(key))(t)
 }
 
 // Closing a vault passes its last note to the anchors. The key and the origin
@@ -278,9 +269,7 @@ func (s telling) VerifierKey() string { return s.key }
 func newTelling(t *testing.T, name string) telling {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := must.Get(note.NewSigner(private))(t)
 	return telling{s, public}
 }
@@ -422,8 +411,7 @@ func TestEvidenceStatus(t *testing.T) {
 // onDisk opens a SQLite database, which the vault closes.
 func onDisk(t *testing.T, path string) vault.Storage {
 	t.Helper()
-	store := must.Get(sqlite.Open(context.WithoutCancel(t.Context()), path))(t)
-	return store
+	return must.Get(sqlite.Open(context.WithoutCancel(t.Context()), path))(t)
 }
 
 // Clients made from a client keep its origin, and every log entry has a MAC,
@@ -479,8 +467,7 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 			open := func() *vault.Vault {
 				store := &ungated{Store: onDisk(t, path).(*sqlite.Store)}
-				v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}}))(t)
-				return v
+				return must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}}))(t)
 			}
 			v := open()
 			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
@@ -611,22 +598,17 @@ func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
 	wantAlarm := func(what string, err error) {
 		t.Helper()
 		wantError(t, what, err, fault.ErrAltered)
-		if diff := cmp.Diff([]string{"altered"}, heard.take()); diff != "" {
-			t.Errorf("%s: alarms (-want +got):\n%s", what, diff)
-		}
+		same(t, what+": alarms", heard.take(), []string{"altered"})
 	}
-	_, err := v.Owner.CreateToken(t.Context(), number("", visa))
-	wantAlarm("a duplicate", err)
-	_, err = v.Owner.Tokenize(t.Context(), []any{number("", visa)})
-	wantAlarm("a duplicate in a document", err)
+	wantAlarm("a duplicate", errOf(v.Owner.CreateToken(t.Context(), number("", visa))))
+	wantAlarm("a duplicate in a document", errOf(v.Owner.Tokenize(t.Context(), []any{number("", visa)})))
 	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("", visa)), nil) {
 		wantAlarm("a duplicate in an import: "+string(r.Outcome), err)
 	}
 	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("bbb", visa)), &vault.ImportOptions{Resumed: true}) {
 		wantAlarm("a row that was imported before: "+string(r.Outcome), err)
 	}
-	_, err = v.Owner.GetToken(t.Context(), "aaa")
-	wantAlarm("the token", err)
+	wantAlarm("the token", errOf(v.Owner.GetToken(t.Context(), "aaa")))
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "fingerprint:" + fingerprint})
 	if err != nil || len(page.Data) > 0 {
 		t.Errorf("a search by fingerprint finds %+v, %v", page, err)
@@ -644,11 +626,8 @@ func TestColumnsAreSealedWithTheBody(t *testing.T) {
 		v, exec, heard := alarmed(t)
 		create(t, v.Owner.Client, aText("aaa", "x"))
 		exec(`UPDATE vault_tokens SET ` + column)
-		_, err := v.Owner.GetToken(t.Context(), "aaa")
-		wantError(t, column, err, fault.ErrAltered)
-		if diff := cmp.Diff([]string{"altered"}, heard.take()); diff != "" {
-			t.Errorf("%s: alarms (-want +got):\n%s", column, diff)
-		}
+		wantError(t, column, errOf(v.Owner.GetToken(t.Context(), "aaa")), fault.ErrAltered)
+		same(t, column+": alarms", heard.take(), []string{"altered"})
 	}
 }
 
@@ -668,9 +647,7 @@ func TestMovedSearchHashesFindNothing(t *testing.T) {
 		if err != nil || len(page.Data) > 0 {
 			t.Errorf("%s finds %+v, %v", query, page, err)
 		}
-		if diff := cmp.Diff([]string{"altered"}, heard.take()); diff != "" {
-			t.Errorf("%s: alarms (-want +got):\n%s", query, diff)
-		}
+		same(t, query+": alarms", heard.take(), []string{"altered"})
 	}
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "bbb" {
@@ -734,9 +711,7 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			defer func() { _ = tx.Rollback() }()
 			_, err := v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
 			wantError(t, "change the old application in a transaction", err, fault.ErrAltered)
-			if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
-				t.Errorf("in a transaction: alarms (-want +got):\n%s", diff)
-			}
+			same(t, "in a transaction: alarms", heard.take(), []string{"rolled_back"})
 		})
 	}
 }
@@ -751,11 +726,8 @@ func TestRevisionsAreSealed(t *testing.T) {
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
 	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)))(t)
 	exec(`UPDATE vault_records SET rev = 0 WHERE kind = 'application'`)
-	_, err := v.Owner.GetApplication(t.Context(), app.ID)
-	wantError(t, "a lower revision", err, fault.ErrAltered)
-	if diff := cmp.Diff([]string{"rolled_back"}, heard.take()); diff != "" {
-		t.Errorf("alarms (-want +got):\n%s", diff)
-	}
+	wantError(t, "a lower revision", errOf(v.Owner.GetApplication(t.Context(), app.ID)), fault.ErrAltered)
+	same(t, "alarms", heard.take(), []string{"rolled_back"})
 }
 
 // A change that was rolled back with the application's transaction does not make
@@ -774,9 +746,7 @@ func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 		tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
 		must.Do(t, change(v.Owner.InTx(tx)))
 		must.Do(t, tx.Rollback())
-		if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
-			t.Errorf("after a rollback: %v", err)
-		}
+		wantError(t, "after a rollback", errOf(v.Authenticate(t.Context(), app.Key)), nil)
 	}
 	if alarms := heard.take(); len(alarms) > 0 {
 		t.Errorf("alarms: %q", alarms)
@@ -840,9 +810,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 		if diff := cmp.Diff(want, got, byID); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", how, diff)
 		}
-		if diff := cmp.Diff([]string{"unreadable"}, heard.take()); diff != "" {
-			t.Errorf("%s: alarms (-want +got):\n%s", how, diff)
-		}
+		same(t, how+": alarms", heard.take(), []string{"unreadable"})
 	}
 	page := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	check("list", page.Data)
@@ -850,9 +818,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 	check("search", page.Data)
 	var all []vault.Token
 	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, *tok)
 	}
 	check("all", all)
@@ -903,13 +869,9 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 			if !strings.Contains(string(text), want) || strings.Count(string(text), `"unreadable":true`) != 1 || strings.Count(string(text), `{"id"`) != kind.total {
 				t.Errorf("%s of %s: %s, want %s", how, kind.name, text, want)
 			}
-			if diff := cmp.Diff([]string{"unreadable"}, heard.take()); diff != "" {
-				t.Errorf("%s of %s: alarms (-want +got):\n%s", how, kind.name, diff)
-			}
+			same(t, how+" of "+kind.name+": alarms", heard.take(), []string{"unreadable"})
 		}
-		if diff := cmp.Diff([]string{"create"}, operations(t, v, bad.String())); diff != "" {
-			t.Errorf("log of %s (-want +got):\n%s", kind.name, diff)
-		}
+		same(t, "log of "+kind.name, operations(t, v, bad.String()), []string{"create"})
 	}
 	page, err := v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPrivate}})
 	if err != nil || len(page.Data) != 2 || page.Data[0].Unreadable {
@@ -995,8 +957,6 @@ func TestWrongNamesEveryAlarm(t *testing.T) {
 		"alarm 0; alarm 1":  {Alarms: alarms(2), LacksErasures: true},
 		"alarm 0; alarm 1; alarm 2; alarm 3; alarm 4; and 2 more": {Alarms: alarms(7)},
 	} {
-		if got := s.Wrong(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		same(t, "what is wrong", s.Wrong(), want)
 	}
 }

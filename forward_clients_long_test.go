@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const stripePackage = "stripe@18.5.0"
@@ -26,9 +27,7 @@ func TestForwardProxyWithStripe(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(dir+"/"+name, text, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	runClient(t, dir, os.Environ(), "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--prefix", ".", stripePackage)
 	g := newGate(t, vault.Config{})

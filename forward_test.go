@@ -76,8 +76,7 @@ func (g *gate) client(t testing.TB, key string) *http.Client {
 
 func (g *gate) ca(t testing.TB) []byte {
 	t.Helper()
-	certs := must.Get(g.ForwardCA(t.Context()))(t)
-	return certs
+	return must.Get(g.ForwardCA(t.Context()))(t)
 }
 
 // do sends a request and returns the response with its body.
@@ -91,8 +90,7 @@ func do(t testing.TB, c *http.Client, req *http.Request) (*http.Response, string
 
 func (g *gate) request(t testing.TB, method, path string, body io.Reader) *http.Request {
 	t.Helper()
-	req := must.Get(http.NewRequestWithContext(t.Context(), method, g.url+path, body))(t)
-	return req
+	return must.Get(http.NewRequestWithContext(t.Context(), method, g.url+path, body))(t)
 }
 
 // A program sends expressions through the proxy, and the destination gets the data.

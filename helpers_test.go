@@ -59,29 +59,18 @@ func holding(t testing.TB, v *vaulttest.Vault, permissions ...vault.Permission) 
 // application returns a client of a new application.
 func application(t testing.TB, v *vaulttest.Vault, p vault.ApplicationParams) *vault.Client {
 	t.Helper()
-	app, err := v.Owner.CreateApplication(t.Context(), p)
-	if err != nil {
-		t.Fatalf("create application: %v", err)
-	}
+	app := must.Get(v.Owner.CreateApplication(t.Context(), p))(t)
 	return authenticated(t, v.Vault, app.Key)
 }
 
 func authenticated(t testing.TB, v *vault.Vault, key string) *vault.Client {
 	t.Helper()
-	c, err := v.Authenticate(t.Context(), key)
-	if err != nil {
-		t.Fatalf("authenticate: %v", err)
-	}
-	return c
+	return must.Get(v.Authenticate(t.Context(), key))(t)
 }
 
 func create(t testing.TB, c *vault.Client, p vault.TokenParams) *vault.Token {
 	t.Helper()
-	tok, err := c.CreateToken(t.Context(), p)
-	if err != nil {
-		t.Fatalf("create token: %v", err)
-	}
-	return tok
+	return must.Get(c.CreateToken(t.Context(), p))(t)
 }
 
 // createJSON creates a token from the JSON form of its parameters.
@@ -105,26 +94,20 @@ func update(t testing.TB, c *vault.Client, id, patch string) *vault.Token {
 
 func get(t testing.TB, c *vault.Client, id string) *vault.Token {
 	t.Helper()
-	tok, err := c.GetToken(t.Context(), id)
-	if err != nil {
-		t.Fatalf("get token: %v", err)
-	}
-	return tok
+	return must.Get(c.GetToken(t.Context(), id))(t)
 }
 
 // wantData compares the JSON of a value, byte for byte.
 func wantData(t testing.TB, what string, got vault.JSON, want string) {
 	t.Helper()
-	if string(got) != want {
-		t.Errorf("%s is %s, want %s", what, got, want)
-	}
+	same(t, what, string(got), want)
 }
 
-// wantError checks that an error matches kind.
+// wantError checks that an error matches kind. A kind of nil means no error.
 func wantError(t testing.TB, what string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) {
-		t.Errorf("%s: %v, want an error that matches %q", what, err, kind)
+		t.Errorf("%s: error %v, want %v", what, err, kind)
 	}
 }
 
@@ -169,10 +152,7 @@ func ids(page *vault.Page[vault.Token]) []string {
 // list returns the ids that a client finds in a list, and the total.
 func list(t testing.TB, c *vault.Client, p vault.ListTokensParams) ([]string, int) {
 	t.Helper()
-	page, err := c.ListTokens(t.Context(), p)
-	if err != nil {
-		t.Fatalf("list tokens: %v", err)
-	}
+	page := must.Get(c.ListTokens(t.Context(), p))(t)
 	return ids(page), page.Pagination.TotalItems
 }
 
@@ -190,10 +170,7 @@ func operations(t testing.TB, v *vaulttest.Vault, entityID string) []string {
 func entries(t testing.TB, v *vaulttest.Vault, p vault.ListLogsParams) []vault.LogEntry {
 	t.Helper()
 	p.Size = 100
-	page, err := v.Owner.ListLogs(t.Context(), p)
-	if err != nil {
-		t.Fatalf("list logs: %v", err)
-	}
+	page := must.Get(v.Owner.ListLogs(t.Context(), p))(t)
 	slices.Reverse(page.Data)
 	return page.Data
 }
@@ -201,14 +178,9 @@ func entries(t testing.TB, v *vaulttest.Vault, p vault.ListLogsParams) []vault.L
 // session opens a session and authorizes it.
 func session(t testing.TB, v *vaulttest.Vault, g vault.SessionGrant) *vault.Client {
 	t.Helper()
-	s, err := v.Public.CreateSession(t.Context())
-	if err != nil {
-		t.Fatalf("create session: %v", err)
-	}
+	s := must.Get(v.Public.CreateSession(t.Context()))(t)
 	g.Nonce = s.Nonce
-	if err := v.Owner.AuthorizeSession(t.Context(), g); err != nil {
-		t.Fatalf("authorize session: %v", err)
-	}
+	must.Do(t, v.Owner.AuthorizeSession(t.Context(), g))
 	return authenticated(t, v.Vault, s.SessionKey)
 }
 
@@ -315,8 +287,7 @@ func (s *spy) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.
 // rows returns the stored rows of tokens, including expired ones.
 func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Token {
 	t.Helper()
-	rows := must.Get(s.Storage.Tokens(t.Context(), storage.ID(tenant), ids))(t)
-	return rows
+	return must.Get(s.Storage.Tokens(t.Context(), storage.ID(tenant), ids))(t)
 }
 
 // eventually waits until a condition holds. It waits for as long as the test may
@@ -373,8 +344,7 @@ func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.ah
 
 func sqliteAt(t *testing.T, path string) *sqlite.Store {
 	t.Helper()
-	s := must.Get(sqlite.Open(t.Context(), path))(t)
-	return s
+	return must.Get(sqlite.Open(t.Context(), path))(t)
 }
 
 func TestSkewedClockDeletesNothing(t *testing.T) {
@@ -402,9 +372,7 @@ func TestSkewedClockDeletesNothing(t *testing.T) {
 				Now: test.now, SweepEvery: -1, WorkEvery: -1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			}))(t)
 			defer v.Close()
-			if warned := strings.Contains(log.String(), "clock"); warned != test.keeps {
-				t.Errorf("the log is %q", log.String())
-			}
+			same(t, "a warning in "+log.String(), strings.Contains(log.String(), "clock"), test.keeps)
 			if got := v.ClockAhead(); test.now == nil && got != test.ahead {
 				t.Errorf("ClockAhead is %v, want %v", got, test.ahead)
 			}

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -200,10 +199,8 @@ func TestScriptLogPanics(t *testing.T) {
 		}),
 	})
 	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}}))(t)
-	out, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{})
-	if err != nil || string(out.Raw) != "1" {
-		t.Errorf("got %v, %v", out, err)
-	}
+	out := must.Get(v.Private.React(t.Context(), r.ID, vault.ReactParams{}))(t)
+	same(t, "got", string(out.Raw), "1")
 	if got := lines.String(); strings.Count(got, "ScriptLog panicked") != 1 || strings.Contains(got, "4242") || !strings.Contains(got, "panic=string") {
 		t.Errorf("logged %s", got)
 	}
@@ -281,8 +278,7 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, at := range []string{"9999-12-31T23:30:00-01:00", "12/31/9999 11:30:00 PM -01:00", "0001-01-01T00:00:00Z", "1/1/0001"} {
-		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)
-		wantFields(t, at, err, "expires_at")
+		wantFields(t, at, errOf(createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)), "expires_at")
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)})
 	wantFields(t, "a Go time", err, "expires_at")
@@ -290,9 +286,7 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	_, err = v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
 	wantFields(t, "update", err, "expires_at")
 	page := must.Get(v.Private.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
-	if _, err := json.Marshal(page); err != nil {
-		t.Errorf("the list cannot be written: %v", err)
-	}
+	wantError(t, "writing the list", errOf(json.Marshal(page)), nil)
 }
 
 // The masks of a document are evaluated and kept until its response is written, so
@@ -303,9 +297,7 @@ func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	const request = `{"type":"token","data":"x","mask":"{{ data | pad_left: 200000 }}"},`
 	_, err := v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 1000)+`1]`))
 	wantError(t, "200 megabytes of masks", err, vault.ErrInvalid)
-	if _, err := v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`)); err != nil {
-		t.Errorf("three of them: %v", err)
-	}
+	wantError(t, "three of them", errOf(v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`))), nil)
 }
 
 // A document can have a million mistakes, but its error lists only a few.
@@ -349,9 +341,7 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	runs.Store(0)
 	const alias = `{"id":"{{ data | slice: 0, 5 }}","type":"token","data":"alike and different"}`
 	a, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "alias"}, tokenize(&runs, `[`+alias+`,`+alias+`]`))
-	if err != nil {
-		t.Fatalf("one alias twice: %v", err)
-	}
+	must.Do(t, err)
 	same(t, "runs", runs.Load(), 1)
 	var made []vault.Token
 	if err := json.Unmarshal(a.Body, &made); err != nil || len(made) != 2 {
@@ -538,13 +528,9 @@ func TestTestRun(t *testing.T) {
 		"configuration": map[string]any{"api_key": "<api_key>", "url": "<url>"},
 		"fetched":       "a test run sends no requests and has no client",
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("result (-want +got):\n%s", diff)
-	}
+	same(t, "result", got, want)
 	lines := []script.Line{{Level: "log", Text: "args { amount: 12 } null null"}, {Level: "warn", Text: "<api_key>"}}
-	if diff := cmp.Diff(lines, trial.Lines); diff != "" || trial.Took <= 0 {
-		t.Errorf("took %s, lines (-want +got):\n%s", trial.Took, diff)
-	}
+	same(t, fmt.Sprintf("took %s, lines", trial.Took), trial.Lines, lines)
 	trial, err = user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: map[string]any{"fail": true}})
 	if err != nil || trial.Err == nil || trial.Err.Status != 400 {
 		t.Fatalf("%+v, %v", trial, err)
@@ -554,13 +540,10 @@ func TestTestRun(t *testing.T) {
 	}
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	for _, args := range []any{"{{ tok }}", map[string]any{"a": []any{"{{ tok | last4 }}"}}, map[string]any{"a": "{{"}} {
-		_, err := user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})
-		wantError(t, "expressions", err, vault.ErrInvalid)
+		wantError(t, "expressions", errOf(user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})), vault.ErrInvalid)
 	}
-	tokens, err := v.Owner.ListTokens(ctx, vault.ListTokensParams{})
-	if err != nil || tokens.Pagination.TotalItems != 1 {
-		t.Errorf("%d tokens, %v: a test run tokenized", tokens.Pagination.TotalItems, err)
-	}
+	tokens := must.Get(v.Owner.ListTokens(ctx, vault.ListTokensParams{}))(t)
+	same(t, "tokens.Pagination.TotalItems", tokens.Pagination.TotalItems, 1)
 	logs := entries(t, v, vault.ListLogsParams{EntityType: "reactor", Operation: "react"})
 	if len(logs) != 2 || logs[0].ActorName != "ops" || !strings.Contains(logs[0].Message, "Test run") {
 		t.Errorf("entries: %+v", logs)
@@ -576,11 +559,9 @@ func TestTestRunOfATransform(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: jsruntime.New(nil)})
 	x := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com",
 		RequestTransform: &vault.ProxyTransform{Code: `module.exports = req => ({body: req.args.body + 1, headers: {}})`}}))(t)
-	trial, err := v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Args: map[string]any{"body": 1}})
-	if err != nil || string(trial.Result) != `{"body":2,"headers":{}}` {
-		t.Errorf("%s, %v", trial.Result, err)
-	}
-	_, err = v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Response: true})
+	trial := must.Get(v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Args: map[string]any{"body": 1}}))(t)
+	same(t, "trial.Result", string(trial.Result), `{"body":2,"headers":{}}`)
+	_, err := v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Response: true})
 	wantError(t, "no such transform", err, vault.ErrNotFound)
 }
 
@@ -613,15 +594,12 @@ func TestObserverOfCalls(t *testing.T) {
 	ctx := t.Context()
 	first.work, second.work = nil, nil // what setting up took
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
-	_, err := v.Owner.GetToken(ctx, "gone")
-	wantError(t, "GetToken", err, vault.ErrNotFound)
-	_, _, err = v.Owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
+	wantError(t, "GetToken", errOf(v.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
+	_, _, err := v.Owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 		_, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
 		return vault.StoredResponse{Status: 201}, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := must.Get(v.Owner.CreateReactor(ctx, vault.ReactorParams{Name: "r", Configuration: map[string]string{}, Code: "module.exports = () => { throw 1 }"}))(t)
 	_, _ = v.Owner.React(ctx, r.ID, vault.ReactParams{})
 	_, _ = v.Owner.SearchTokens(ctx, vault.SearchTokensParams{Query: "type:token"})
@@ -629,8 +607,6 @@ func TestObserverOfCalls(t *testing.T) {
 	want := []string{"call create CreateToken", "call read GetToken failed", "call create CreateToken", "call admin CreateReactor",
 		"run reactor failed", "call react React failed", "call read SearchTokens", "call delete DeleteToken"}
 	for _, o := range []*told{first, second} {
-		if diff := cmp.Diff(want, o.work); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		same(t, "o.work", o.work, want)
 	}
 }

@@ -59,9 +59,7 @@ func outcomes(results []vault.ImportResult) []string {
 
 func wantOutcomes(t testing.TB, results []vault.ImportResult, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
-		t.Errorf("results (-want +got):\n%s", diff)
-	}
+	same(t, "results", outcomes(results), want)
 }
 
 // aText is a row with an id and a text.
@@ -100,9 +98,7 @@ func TestImport(t *testing.T) {
 	wantData(t, "the text", get(t, c, "text").Data, `{"a":1.10}`)
 	wantData(t, "the first of two", get(t, c, "once").Data, `"one"`)
 	wantData(t, "what was there", get(t, c, "there").Data, `"as it was"`)
-	if diff := cmp.Diff([]string{"create", "read"}, operations(t, v, "card")); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	same(t, "log", operations(t, v, "card"), []string{"create", "read"})
 }
 
 func TestImportOnDuplicate(t *testing.T) {
@@ -129,9 +125,7 @@ func TestImportOnDuplicate(t *testing.T) {
 			c := revealing(t, v)
 			there := get(t, c, "there")
 			wantData(t, "the token that was there", there.Data, test.there)
-			if there.Metadata["kept"] != "yes" {
-				t.Error("metadata that the row lacks was deleted")
-			}
+			same(t, "metadata that the row lacks", there.Metadata["kept"], "yes")
 			wantData(t, "the other", get(t, c, "other").Data, test.other)
 		})
 	}
@@ -251,9 +245,7 @@ func TestImportReadsExistingRowsAtOnce(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if diff := cmp.Diff(test.calls, calls); diff != "" {
-				t.Errorf("calls of the storage (-want +got):\n%s", diff)
-			}
+			same(t, "calls of the storage", calls, test.calls)
 		})
 	}
 }
@@ -305,9 +297,7 @@ func TestImportEnds(t *testing.T) {
 	for r, err := range v.Owner.Import(t.Context(), rows, nil) {
 		got = append(got, fmt.Sprint(r.Outcome, err))
 	}
-	if diff := cmp.Diff([]string{"created<nil>", "the file is broken"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, "got", got, []string{"created<nil>", "the file is broken"})
 	for _, err := range v.Owner.Import(t.Context(), rows, &vault.ImportOptions{OnDuplicate: "x", FirstRow: -1, Name: "\x00"}) {
 		wantFields(t, "options", err, "on_duplicate", "first_row", "name")
 	}
@@ -326,9 +316,7 @@ func TestImportEnds(t *testing.T) {
 	}
 	cancel()
 	for r, err := range v.Owner.Import(t.Context(), endless("d"), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Row == 1500 {
 			break
 		}
@@ -423,9 +411,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 	var ahead atomic.Int64
 	store.listed = func(n int) { ahead.Add(int64(n)) }
 	for _, err := range v.Owner.Export(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		// A page is 4 MiB. Two pages are read ahead of the page that the caller
 		// consumes.
 		if n := ahead.Add(-1); n > 3*(4<<20)/size {
@@ -433,9 +419,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 		}
 		read++
 	}
-	if read != rows {
-		t.Errorf("%d rows out, want %d", read, rows)
-	}
+	same(t, "read", read, rows)
 }
 
 // TestResumedImportRevealsNothing imports guesses under the id of a token that the
@@ -504,26 +488,14 @@ func TestExportImport(t *testing.T) {
 		`{"id":"none","type":"social_security_number","data":"123-45-6789","containers":["/pii/high/"],"search_indexes":[]}`,
 		`{"id":"ssn","type":"social_security_number","data":"123-45-6789","containers":["/pii/high/"]}`,
 	}
-	if diff := cmp.Diff(want, exported(t, from.Owner.Client, "")); diff != "" {
-		t.Errorf("export (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"create", "use"}, operations(t, from, "full")); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	same(t, "export", exported(t, from.Owner.Client, ""), want)
+	same(t, "log", operations(t, from, "full"), []string{"create", "use"})
 	for _, r := range imported(t, to.Owner.Client, from.Owner.Export(t.Context(), nil), nil) {
-		if r.Outcome != vault.ImportCreated {
-			t.Errorf("row %d: %v", r.Row, r.Err)
-		}
+		same(t, "row", r.Outcome, vault.ImportCreated)
 	}
-	if diff := cmp.Diff(want, exported(t, to.Owner.Client, "")); diff != "" {
-		t.Errorf("export of the copy (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want[3:], exported(t, to.Owner.Client, `data:"6789"`)); diff != "" {
-		t.Errorf("found by an index (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want[2:], exported(t, to.Owner.Client, "type:social_security_number")); diff != "" {
-		t.Errorf("found by type (-want +got):\n%s", diff)
-	}
+	same(t, "export of the copy", exported(t, to.Owner.Client, ""), want)
+	same(t, "found by an index", exported(t, to.Owner.Client, `data:"6789"`), want[3:])
+	same(t, "found by type", exported(t, to.Owner.Client, "type:social_security_number"), want[2:])
 }
 
 // TestExportRights checks that an export leaves out tokens that the client may not
@@ -535,12 +507,8 @@ func TestExportRights(t *testing.T) {
 		create(t, v.Owner.Client, vault.TokenParams{ID: "in" + container[1:len(container)-1], Type: vault.TypeGeneric, Data: "x", Containers: []string{container}})
 	}
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:use"), rule(2, "/masked/", vault.TransformMask, "token:use", "token:read"))
-	if diff := cmp.Diff([]string{`{"id":"inopen","type":"token","data":"x","containers":["/open/"]}`}, exported(t, c, "")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := len(exported(t, holding(t, v, "token:use"), "")); got != 3 {
-		t.Errorf("a plain permission exports %d tokens, want 3", got)
-	}
+	same(t, "exported", exported(t, c, ""), []string{`{"id":"inopen","type":"token","data":"x","containers":["/open/"]}`})
+	same(t, "a plain permission exports", len(exported(t, holding(t, v, "token:use"), "")), 3)
 	for what, c := range map[string]*vault.Client{
 		"masked": private(t, v, rule(1, "/", vault.TransformMask, "token:use")),
 		"read":   private(t, v, rule(1, "/", vault.TransformReveal, "token:read", "token:search")),
@@ -629,9 +597,7 @@ func TestRefusedTokensRevealNothing(t *testing.T) {
 			if _, err := blind.Tokenize(t.Context(), []any{row(secret)}); fmt.Sprint(err) != fmt.Sprint(missed) || err == nil {
 				t.Errorf("tokenize: a hit is %v, a miss %v", err, missed)
 			}
-			if diff := cmp.Diff([]string{"create"}, operations(t, v, "secret")); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
+			same(t, "log", operations(t, v, "secret"), []string{"create"})
 		})
 	}
 }
@@ -663,7 +629,5 @@ func TestImportLogsRefusedAndSkippedRows(t *testing.T) {
 		"Import: of 3 rows 1 refused, 1 skipped",
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, "got", got, want)
 }

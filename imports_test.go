@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,7 +19,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
 
 	"github.com/seed-72ea4aab/vault"
@@ -43,10 +43,7 @@ type listed struct {
 
 func listPackages(t *testing.T) map[string]listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./...").Output())(t)
 	all := map[string]listed{}
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
@@ -399,9 +396,7 @@ func TestVerbsAreMethods(t *testing.T) {
 		if m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
 			continue
 		}
-		if named[m.Name] != m.Name {
-			t.Errorf("%s has no verb of its name", m.Name)
-		}
+		same(t, "the verb of "+m.Name, named[m.Name], m.Name)
 	}
 	inside := []string{"RoundTripper", "Work", "FindProxy"}
 	for variable, name := range named {
@@ -424,9 +419,7 @@ func TestOwnerHasMethodsThatAPIKeysLack(t *testing.T) {
 		only++
 	}
 	text := must.Get(os.ReadFile("internal/core/verbs.go"))(t)
-	if all := strings.Count(string(text), "Only: "); all != only {
-		t.Errorf("%d verbs are for the tenant only, and %d are tested", all, only)
-	}
+	same(t, "verbs for the tenant only", strings.Count(string(text), "Only: "), only)
 }
 
 // The comment of API lists the methods of Client that API leaves out.
@@ -459,9 +452,7 @@ func TestInternalTypesMatchPublicTypes(t *testing.T) {
 		{reflect.TypeFor[vault.TenantParams](), reflect.TypeFor[tenants.Params]()},
 		{reflect.TypeFor[vault.TenantSettings](), reflect.TypeFor[core.TenantSettings]()},
 	} {
-		if diff := cmp.Diff(fieldsAndTags(pair[0]), fieldsAndTags(pair[1])); diff != "" {
-			t.Errorf("%s and %s (-root +room):\n%s", pair[0], pair[1], diff)
-		}
+		same(t, fmt.Sprintf("%s beside %s", pair[1], pair[0]), fieldsAndTags(pair[1]), fieldsAndTags(pair[0]))
 	}
 	params, read := reflect.TypeFor[vault.TokenParams](), reflect.TypeFor[tokens.Params]()
 	for i := range params.NumField() {

@@ -209,9 +209,7 @@ func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 		err := runErr(t.Context(), c.Client, &core.VerbGetToken, func(ctx context.Context, op *core.Op) error {
 			return rewrite(ctx, op, p.ID, change)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := c.GetToken(t.Context(), p.ID); errors.Is(err, fault.ErrAltered) == (name == "nothing") {
 			t.Errorf("another %s: %v", name, err)
 		}
@@ -294,8 +292,7 @@ func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
 // begun returns an operation of a client.
 func begun(t *testing.T, c *Client) *core.Op {
 	t.Helper()
-	op := must.Get(run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *core.Op) (*core.Op, error) { return op, nil }))(t)
-	return op
+	return must.Get(run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *core.Op) (*core.Op, error) { return op, nil }))(t)
 }
 
 // prepared returns a sealed batch that creates one token.
@@ -486,9 +483,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 		return nil
 	})
 	a, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tok, err := c.GetToken(ctx, "made")
 	if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
 		t.Errorf("the token that was made: %v", err)
@@ -519,9 +514,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 		}
 		return StoredResponse{Status: 200}, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if tok, err := c.GetToken(ctx, "there"); err != nil || string(tok.Data) != `"changed"` {
 		t.Errorf("the token: %v", err)
 	}

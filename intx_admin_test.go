@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestInTxThenOutside uses keys that were created in a transaction.
@@ -19,9 +20,7 @@ func TestInTxThenOutside(t *testing.T) {
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		f := newInTx(t, s)
 		err := f.private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		commit(t, f.tx)
 		get(t, authenticated(t, s.Vault.Vault, f.app.Key), "card")
 		create(t, authenticated(t, s.Vault.Vault, f.session.SessionKey), aCard("by-session"))

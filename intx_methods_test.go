@@ -151,15 +151,11 @@ func inVault(t *testing.T, s *shop) (things [5]int, entries int) {
 	ctx := t.Context()
 	n := func(i int, total int, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		things[i] = total
 	}
 	for _, err := range s.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		entries++
 	}
 	tokens, err := s.Owner.ListTokens(ctx, vault.ListTokensParams{})

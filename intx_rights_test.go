@@ -127,13 +127,11 @@ func TestInTxOwnRights(t *testing.T) {
 		tx := s.begin(t)
 		in := s.Owner.InTx(tx)
 		as := must.Get(in.As(t.Context(), app.ID))(t)
-		_, err := as.GetToken(t.Context(), secret.ID)
-		wantError(t, "before", err, vault.ErrForbidden)
+		wantError(t, "before", errOf(as.GetToken(t.Context(), secret.ID)), vault.ErrForbidden)
 		must.Get(in.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:read"]}`)))(t)
 		get(t, as, secret.ID)
 		must.Do(t, in.DeleteApplication(t.Context(), app.ID))
-		_, err = as.GetToken(t.Context(), secret.ID)
-		wantError(t, "deleted", err, vault.ErrUnauthenticated)
+		wantError(t, "deleted", errOf(as.GetToken(t.Context(), secret.ID)), vault.ErrUnauthenticated)
 		rollback(t, tx)
 	})
 }
@@ -147,16 +145,10 @@ func TestInTxThatIsBad(t *testing.T) {
 			t.Parallel()
 			shops.each(t, nil, func(t *testing.T, s *shop) {
 				test(t, s)
-				if n := total(t, s.Owner.Client); n != 0 {
-					t.Errorf("%d tokens are left, want none", n)
-				}
-				if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != 0 {
-					t.Errorf("%d entries are left, want none", n)
-				}
+				same(t, "total", total(t, s.Owner.Client), 0)
+				same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationCreate), 0)
 				create(t, s.Owner.Client, aCard("card"))
-				if n := total(t, s.Owner.Client); n != 1 {
-					t.Errorf("%d tokens, want 1", n)
-				}
+				same(t, "total", total(t, s.Owner.Client), 1)
 			})
 		})
 	}
@@ -252,9 +244,7 @@ func TestInTxOfAnotherType(t *testing.T) {
 	work.c = s.Owner.InTx(work)
 	app := must.Get(work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 	as, err := s.Owner.InTx(work).As(t.Context(), app.ID) // which another client of the transaction made
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	create(t, as, aCard("card"))
 	commit(t, work)
 	get(t, s.Owner.Client, "card")
@@ -287,9 +277,7 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 		}()
 	}
 	for range callers {
-		if _, err := in.Tokenize(t.Context(), document("")); err != nil {
-			t.Fatalf("in the transaction: %v", err)
-		}
+		must.Get(in.Tokenize(t.Context(), document("")))(t)
 		if err := <-outside; !errors.Is(err, vault.ErrUnavailable) {
 			t.Errorf("beside the transaction: got %v, want ErrUnavailable", err)
 		}

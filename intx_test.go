@@ -155,9 +155,7 @@ func TestInTxCommits(t *testing.T) {
 			if got := get(t, in, card.ID); got.ID != card.ID {
 				t.Errorf("%s: the transaction does not see its own token", name)
 			}
-			if got := total(t, in); got != before+1 {
-				t.Errorf("%s: the transaction lists %d tokens, want %d", name, got, before+1)
-			}
+			same(t, name+": the transaction lists", total(t, in), before+1)
 			if s.Beside {
 				if _, err := c.GetToken(t.Context(), card.ID); !errors.Is(err, vault.ErrNotFound) {
 					t.Errorf("%s: before the commit: got %v, want ErrNotFound", name, err)
@@ -168,9 +166,7 @@ func TestInTxCommits(t *testing.T) {
 			if got := total(t, s.Owner.Client); got != before+1 || s.orders(t) != orders+1 {
 				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
 			}
-			if got := entriesOf(t, s.Owner.Client, vault.OperationCreate); got != logged+1 {
-				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
-			}
+			same(t, name, entriesOf(t, s.Owner.Client, vault.OperationCreate), logged+1)
 			wantUser := map[string]string{"user": "jane"}[name]
 			page := must.Get(s.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: card.ID}))(t)
 			for _, e := range page.Data {
@@ -195,9 +191,7 @@ func TestInTxRollsBack(t *testing.T) {
 		must.Do(t, c.DeleteToken(ctx, kept.ID))
 		app := must.Get(c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 		as, err := c.As(ctx, app.ID) // must not be cached
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		get(t, as, "gone")
 		own := s.Private.InTx(tx)
 		must.Do(t, c.DeleteApplication(ctx, s.Private.ApplicationID()))
@@ -222,17 +216,11 @@ func TestInTxRollsBack(t *testing.T) {
 		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
 			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
 		}
-		if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != logged {
-			t.Errorf("%d entries of creation, want %d", n, logged)
-		}
+		same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationCreate), logged)
 		some, _ := s.NewApplication(t, s.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/gone/", Transform: vault.TransformMask, Permissions: everything}})
-		if n := total(t, some); n != 0 {
-			t.Errorf("%d tokens in a container that was rolled back", n)
-		}
+		same(t, "total", total(t, some), 0)
 		create(t, some, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}})
-		if n := total(t, some); n != 1 {
-			t.Errorf("%d tokens in the container, want 1", n)
-		}
+		same(t, "total", total(t, some), 1)
 	})
 }
 
@@ -285,9 +273,7 @@ func TestInTxReplacesExpiredTokens(t *testing.T) {
 			end(t, tx)
 		}
 		get(t, s.Owner.Client, "card")
-		if n := entriesOf(t, s.Owner.Client, vault.OperationExpire); n != 1 {
-			t.Errorf("%d entries of expiry, want 1", n)
-		}
+		same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationExpire), 1)
 	})
 }
 
@@ -338,15 +324,11 @@ func TestInTxLogsReads(t *testing.T) {
 				if strict && s.Beside {
 					want = 1
 				}
-				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want {
-					t.Errorf("%d entries of the read after the rollback, want %d", n, want)
-				}
+				same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationRead), want)
 				tx = s.begin(t)
 				get(t, s.Owner.InTx(tx).Client, "card")
 				commit(t, tx)
-				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want+1 {
-					t.Errorf("%d entries of the read after the commit, want %d", n, want+1)
-				}
+				same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationRead), want+1)
 			})
 		})
 	}

@@ -47,9 +47,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 		var read vault.TokenParams
 		must.Do(t, read.UnmarshalJSON([]byte(want)))
 		given.Data, read.Data, given.Mask, read.Mask = nil, nil, nil, nil // compared as text above
-		if diff := cmp.Diff(given, read); diff != "" {
-			t.Errorf("%s (given -, read +): %s", want, diff)
-		}
+		same(t, want+" (given -, read +)", read, given)
 	}
 	wantJSON(t, vault.TokenParams{}, `{}`)
 	wantJSON(t, vault.SearchTokensParams{Query: "a:b"}, `{"query":"a:b"}`)
@@ -69,10 +67,8 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 
 func wantJSON(t *testing.T, given json.Marshaler, want string) {
 	t.Helper()
-	text, err := given.MarshalJSON()
-	if err != nil || string(text) != want {
-		t.Errorf("%T is written as %s, %v, want %s", given, text, err, want)
-	}
+	text := must.Get(given.MarshalJSON())(t)
+	same(t, fmt.Sprintf("%T is written as", given), string(text), want)
 }
 
 // TestParamsThatAreNotJSON checks that raw JSON is validated before it becomes part
@@ -84,8 +80,7 @@ func TestParamsThatAreNotJSON(t *testing.T) {
 		"mask": vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: math.NaN()},
 		"args": vault.ReactParams{Args: json.RawMessage(`}`)},
 	} {
-		_, err := given.MarshalJSON()
-		wantFields(t, field, err, field)
+		wantFields(t, field, errOf(given.MarshalJSON()), field)
 	}
 }
 
@@ -298,8 +293,7 @@ func TestExpressionsOfARequestShareABudget(t *testing.T) {
 		"id":                     {ID: "{{ data | json: '$[?$[?$[?@.zz]]]' | default: 'x' }}"},
 	} {
 		p.Type, p.Data = vault.TypeGeneric, ones
-		_, err := v.Public.CreateToken(t.Context(), p)
-		wantFields(t, field, err, field)
+		wantFields(t, field, errOf(v.Public.CreateToken(t.Context(), p)), field)
 	}
 }
 
@@ -311,9 +305,7 @@ func TestTokensOfADocumentShareABudget(t *testing.T) {
 	v := vaulttest.New(t)
 	data := strings.Replace(string(repeated("1", 120)), "1", "7", 1)
 	request := `{"type":"token","data":` + data + `,"fingerprint_expression":"{{ data | json: '$[?count($[?@==2])==0 && @==7]' }}"}`
-	if _, err := v.Public.Tokenize(t.Context(), repeated(request, 5)); err != nil {
-		t.Errorf("five: %v", err)
-	}
+	wantError(t, "five", errOf(v.Public.Tokenize(t.Context(), repeated(request, 5))), nil)
 	_, err := v.Public.Tokenize(t.Context(), repeated(request, 40))
 	bad, ok := errors.AsType[*vault.InvalidError](err)
 	if !ok || len(bad.Fields) != 1 {
@@ -335,9 +327,7 @@ func TestALargeBatchOfExpressionsPasses(t *testing.T) {
 	v := vaulttest.New(t)
 	request := `{"type":"token","data":{"number":"4242424242424242","name":"Jane Doe"},"mask":{"number":"{{ data.number | card_mask: true, true }}","name":"{{ data.name | reveal: 1, 1 }}"},` +
 		`"fingerprint_expression":"{{ data.number }}|{{ data.name | downcase }}","search_indexes":["{{ data.number | last4 }}","{{ data.name | downcase }}","{{ data | json: '$.name' }}"]}`
-	if _, err := v.Private.Tokenize(t.Context(), repeated(request, 4000)); err != nil {
-		t.Error(err)
-	}
+	must.Get(v.Private.Tokenize(t.Context(), repeated(request, 4000)))(t)
 }
 
 func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
@@ -348,15 +338,12 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 	wantFields(t, "create", err, "mask")
 	c := revealing(t, v)
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: heavy})
-	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})
-	wantFields(t, "a new mask", err, "mask")
+	wantFields(t, "a new mask", errOf(c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})), "mask")
 	mask := map[string]any{"a": "x", "b": "{{ data | size }}"}
 	tok = create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: repeated(`{"k":1}`, 3), Mask: mask})
 	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": map[string]any{"b": counted}, "data": heavy})
 	wantFields(t, "a new mask and new data", err, "mask.b")
-	if _, err := c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy}); err != nil {
-		t.Errorf("new data under a light mask: %v", err)
-	}
+	wantError(t, "new data under a light mask", errOf(c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy})), nil)
 }
 
 func TestWorkEndsWhenTheContextEnds(t *testing.T) {
@@ -441,14 +428,8 @@ func FuzzTokenize(f *testing.F) {
 			}
 			return
 		}
-		in, err := jsonx.Parse(doc, jsonx.Limits{})
-		if err != nil {
-			t.Fatalf("tokenized invalid JSON: %v", err)
-		}
-		got, err := jsonx.Parse(out, jsonx.Limits{Depth: 1000})
-		if err != nil {
-			t.Fatalf("the response is not JSON: %v", err)
-		}
+		in := must.Get(jsonx.Parse(doc, jsonx.Limits{}))(t)
+		got := must.Get(jsonx.Parse(out, jsonx.Limits{Depth: 1000}))(t)
 		resolve(t, v.Owner.Client, in, got)
 	})
 }
@@ -491,17 +472,11 @@ func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
 // reveals checks what reading and using a token give.
 func reveals(t *testing.T, c *vault.Client, id string, want jsonx.Value) {
 	t.Helper()
-	tok, err := c.GetToken(t.Context(), id)
-	if err != nil {
-		t.Fatalf("get: %v", err)
-	}
+	tok := must.Get(c.GetToken(t.Context(), id))(t)
 	if string(tok.Data) != string(want.JSON()) {
 		t.Errorf("read %s, stored %s", tok.Data, want.JSON())
 	}
-	used, err := c.Detokenize(t.Context(), []string{"{{ " + id + " }}"})
-	if err != nil {
-		t.Fatalf("detokenize: %v", err)
-	}
+	used := must.Get(c.Detokenize(t.Context(), []string{"{{ " + id + " }}"}))(t)
 	if string(used) != "["+string(want.JSON())+"]" {
 		t.Errorf("used %s, stored %s", used, want.JSON())
 	}
@@ -604,29 +579,20 @@ func TestSecretDoesNotPrint(t *testing.T) {
 				fmt.Fprintf(&out, "%"+flags+string(verb)+"\n", x)
 			}
 		}
-		text, err := json.Marshal(x)
-		if err != nil {
-			t.Error(err)
-		}
+		text := must.Get(json.Marshal(x))(t)
 		out.Write(text)
 		for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
 			slog.New(h).Info("m", "x", x, slog.Group("g", "x", x))
 		}
-		if err := template.Must(template.New("").Parse(`{{ . }}`)).Execute(&out, x); err != nil {
-			t.Error(err)
-		}
-		if err := htmltemplate.Must(htmltemplate.New("").Parse(`{{ . }}<script>{{ . }}</script>`)).Execute(&out, x); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, template.Must(template.New("").Parse(`{{ . }}`)).Execute(&out, x))
+		must.Do(t, htmltemplate.Must(htmltemplate.New("").Parse(`{{ . }}<script>{{ . }}</script>`)).Execute(&out, x))
 	}
 	for _, form := range []string{value, fmt.Sprintf("%x", value), fmt.Sprintf("%X", value), fmt.Sprint([]byte(value)), "aHVudGVy"} {
 		if strings.Contains(out.String(), form) {
 			t.Errorf("the value is printed as %q", form)
 		}
 	}
-	if got := fmt.Sprintf("%v %s %+v %#v [%v]", key, key, key, key, s.None); got != "hidden hidden hidden hidden []" {
-		t.Errorf("it prints as %s", got)
-	}
+	same(t, "it prints as", fmt.Sprintf("%v %s %+v %#v [%v]", key, key, key, key, s.None), "hidden hidden hidden hidden []")
 	if key.Reveal() != value || string(s.Keys[0].Reveal()) != value {
 		t.Error("Reveal returns another value")
 	}

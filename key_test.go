@@ -42,8 +42,7 @@ func (c *changing) node(t *testing.T, key vault.AEAD) *vault.Vault {
 func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 	t.Helper()
 	store := must.Get(sqlite.Open(t.Context(), c.path))(t)
-	_, err := vault.Open(t.Context(), store, key, nil)
-	wantError(t, what, err, vault.ErrWrongKey)
+	wantError(t, what, errOf(vault.Open(t.Context(), store, key, nil)), vault.ErrWrongKey)
 }
 
 // serves checks that a node can read, write, and create tenants for the others.
@@ -112,9 +111,7 @@ func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 	}
 	c.refuses(t, "the new key alone", c.new)
 	must.Do(t, astray.DeleteTenant(t.Context(), lost))
-	if err := v.RewrapDataKeys(t.Context()); err != nil {
-		t.Errorf("without it: %v", err)
-	}
+	wantError(t, "without it", v.RewrapDataKeys(t.Context()), nil)
 	c.node(t, c.new)
 }
 
@@ -201,12 +198,9 @@ func TestBrokenKeyChangesNothing(t *testing.T) {
 		working := &service{AEAD: vault.NewKey()}
 		v := (&changing{path: path}).node(t, working)
 		working.sealing = denied
-		_, err = v.CreateTenant(t.Context(), "Acme")
-		wantError(t, name+": create tenant", err, vault.ErrKeyUnavailable)
-		page, err := v.ListTenants(t.Context(), vault.PageParams{})
-		if err != nil || len(page.Data) != 0 {
-			t.Errorf("%s: %d tenants (%v)", name, len(page.Data), err)
-		}
+		wantError(t, name+": create tenant", errOf(v.CreateTenant(t.Context(), "Acme")), vault.ErrKeyUnavailable)
+		page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
+		same(t, name, len(page.Data), 0)
 	}
 }
 
@@ -264,8 +258,7 @@ func (r *rotating) ring(t *testing.T) *seal.Ring {
 	if err != nil || len(recs) != 1 {
 		t.Fatalf("%d rings (%v)", len(recs), err)
 	}
-	ring := must.Get(seal.Unwrap(t.Context(), r.key, r.id, recs[0].Body))(t)
-	return ring
+	return must.Get(seal.Unwrap(t.Context(), r.key, r.id, recs[0].Body))(t)
 }
 
 // below counts the rows that are sealed under a key older than version.
@@ -273,13 +266,9 @@ func (r *rotating) below(t *testing.T, version int) int {
 	t.Helper()
 	tenant := storage.ID(r.id)
 	_, n, err := r.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Where: storage.KeyBelow(version), Limit: 1, Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	recs, _, err := r.store.ListRecords(t.Context(), storage.RecordFilter{Tenant: tenant, Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, rec := range recs {
 		if rec.Kind != "ring" && rec.KeyVersion < version { // a ring is wrapped under the master key
 			n++
@@ -360,9 +349,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	err = r.vaults[1].RotateDataKeys(t.Context(), r.id, &vault.RotateOptions{Progress: func(n, _ int) { done = append(done, n) }})
 	close(stop)
 	wg.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if took := time.Since(began); long.Run && took < 10*time.Second {
 		t.Errorf("the old key was destroyed after %s, while nodes may use it for ten", took)
 	}
@@ -384,10 +371,8 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 			same(t, "fingerprint of "+id, get(t, c.Client, id).Fingerprint, fingerprint)
 		}
 		wantData(t, "card", get(t, c.Client, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
-		page, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:index"})
-		if err != nil || page.Pagination.TotalItems != 250 {
-			t.Errorf("search finds %d tokens (%v)", page.Pagination.TotalItems, err)
-		}
+		page := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:index"}))(t)
+		same(t, "search finds", page.Pagination.TotalItems, 250)
 		if _, replayed, err := c.Client.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
 			t.Errorf("an earlier response: replayed %v, %v", replayed, err)
 		}
@@ -639,8 +624,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 				key.slow.Store(&leave)
 				return ctx
 			}
-			_, err = v.CreateTenant(impatient(), "Late")
-			wantError(t, "a new tenant", err, context.Canceled)
+			wantError(t, "a new tenant", errOf(v.CreateTenant(impatient(), "Late")), context.Canceled)
 			_, err = open(impatient())
 			wantError(t, "opening", err, context.Canceled)
 			if errors.Is(err, vault.ErrWrongKey) {
@@ -649,8 +633,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 			key.slow.Store(nil)
 			again := must.Get(open(t.Context()))(t)
 			t.Cleanup(func() { again.Close() })
-			_, err = again.Tenant(tenant.ID).GetTenant(t.Context())
-			wantError(t, "reading", err, nil)
+			wantError(t, "reading", errOf(again.Tenant(tenant.ID).GetTenant(t.Context())), nil)
 		})
 	}
 }
@@ -660,9 +643,7 @@ func rotations(t *testing.T, c *vault.Owner) int {
 	t.Helper()
 	n := 0
 	for e, err := range c.AllLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if strings.Contains(e.Message, "destroyed") {
 			n++
 		}
@@ -703,17 +684,13 @@ func TestRotateAllDataKeys(t *testing.T) {
 	}
 	must.Do(t, v.RotateAllDataKeys(ctx, opts))
 	for i, c := range owners {
-		if n := rotations(t, c); n != 1 {
-			t.Errorf("tenant %d: %d rotations, want 1", i, n)
-		}
+		same(t, fmt.Sprintf("tenant %d", i), rotations(t, c), 1)
 		if got, err := c.GetToken(ctx, "tok"); err != nil || string(got.Data) != `"secret"` {
 			t.Errorf("tenant %d: %v", i, err)
 		}
 	}
 	must.Do(t, v.RotateAllDataKeys(ctx, nil))
-	if n := rotations(t, owners[0]); n != 2 {
-		t.Errorf("%d rotations, want 2", n)
-	}
+	same(t, "rotations", rotations(t, owners[0]), 2)
 }
 
 // TestRotateAllDataKeysWithoutATenant skips a deleted tenant, and ends with the
@@ -723,9 +700,7 @@ func TestRotateAllDataKeysWithoutATenant(t *testing.T) {
 	v := vaulttest.New(t)
 	gone := must.Get(v.CreateTenant(t.Context(), "Gone"))(t)
 	must.Do(t, v.DeleteTenant(t.Context(), gone.ID))
-	if err := v.RotateAllDataKeys(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, v.RotateAllDataKeys(t.Context(), nil))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := v.RotateAllDataKeys(ended, nil); !errors.Is(err, ended.Err()) {

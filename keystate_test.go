@@ -80,8 +80,7 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 	for _, v := range nodes {
 		eventually(t, "calls fail", func() bool { return errors.Is(call(v), vault.ErrKeyDenied) })
 	}
-	_, err := nodes[0].CreateTenant(t.Context(), "Other")
-	wantError(t, "a new tenant", err, vault.ErrKeyDenied)
+	wantError(t, "a new tenant", errOf(nodes[0].CreateTenant(t.Context(), "Other")), vault.ErrKeyDenied)
 	clock.Advance(time.Hour)
 	key.set(nil)
 	for _, v := range nodes {
@@ -143,9 +142,7 @@ func TestJobsPauseWithoutTheKey(t *testing.T) {
 	clock.Advance(48 * time.Hour)
 	asked := key.asked.Load()
 	eventually(t, "the key is asked again and again", func() bool { return key.asked.Load() > asked+20 })
-	if got := hook.count(); got != 1 {
-		t.Errorf("%d callbacks, want 1", got)
-	}
+	same(t, "callbacks", hook.count(), 1)
 	key.set(nil)
 	eventually(t, "the job is tried again", func() bool { return hook.count() == 2 })
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -98,12 +97,8 @@ func TestCursorsAreBound(t *testing.T) {
 	found := of(search("type:token", ""))
 
 	reversed := vault.ListTokensParams{Types: []vault.TokenType{"card", "token"}}
-	if _, err := list(v.Private, reversed, typed); err != nil {
-		t.Errorf("the same filters in another order: %v", err)
-	}
-	if _, err := list(v.Owner.Client, vault.ListTokensParams{}, plain); err != nil {
-		t.Errorf("another client of the tenant: %v", err)
-	}
+	wantError(t, "the same filters in another order", errOf(list(v.Private, reversed, typed)), nil)
+	wantError(t, "another client of the tenant", errOf(list(v.Owner.Client, vault.ListTokensParams{}, plain)), nil)
 	for name, try := range map[string]func() (string, error){
 		"another tenant's": func() (string, error) { return list(other.Client, vault.ListTokensParams{}, plain) },
 		"other filters":    func() (string, error) { return list(v.Private, types, plain) },
@@ -166,9 +161,7 @@ func collect[T any](t *testing.T, all iter.Seq2[*T, error], id func(*T) string, 
 	t.Helper()
 	var got []string
 	for item, err := range all {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if slices.Contains(got, id(item)) {
 			t.Fatal("an entry comes twice")
 		}
@@ -331,23 +324,17 @@ func TestCappedTotals(t *testing.T) {
 			fill(100)
 		}
 	}
-	beyond, err := v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: "NOT id:nobody", PageParams: vault.PageParams{Page: 101, Size: 100}})
-	if err != nil || len(beyond.Data) != 100 {
-		t.Errorf("a page beyond the total: %v", err)
-	}
+	beyond := must.Get(v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: "NOT id:nobody", PageParams: vault.PageParams{Page: 101, Size: 100}}))(t)
+	same(t, "a page beyond the total", len(beyond.Data), 100)
 	list := must.Get(v.Private.ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}}))(t)
 	check("list", list.Pagination, 10_100, false)
 	for page, pages := range map[int]int{1: 100, 100: 101, 101: 101, 102: 101} {
-		red, err := v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Page: page, Size: 100}})
-		if err != nil || (len(red.Data) == 100) != (page < 102) {
-			t.Errorf("page %d by metadata: %v", page, err)
-		}
+		red := must.Get(v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Page: page, Size: 100}}))(t)
+		same(t, fmt.Sprintf("page %d by metadata", page), len(red.Data) == 100, page < 102)
 		same(t, "list by metadata", red.Pagination, vault.Pagination{TotalItems: 10_000, PageNumber: page, PageSize: 100, TotalPages: pages, TotalIsCapped: true})
 	}
-	text, err := vault.EncodeJSON(beyond.Pagination)
-	if err != nil || string(text) != `{"total_items":10000,"page_number":101,"page_size":100,"total_pages":100,"total_is_exact":false}` {
-		t.Errorf("%s %v", text, err)
-	}
+	text := must.Get(vault.EncodeJSON(beyond.Pagination))(t)
+	same(t, "text", string(text), `{"total_items":10000,"page_number":101,"page_size":100,"total_pages":100,"total_is_exact":false}`)
 }
 
 // tail is a follower of the log that returns one batch at a time.
@@ -416,9 +403,7 @@ func TestFollowLateCommits(t *testing.T) {
 			want = []string{"late create", "last create"}
 		}
 		got := f.cards("last create")
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		same(t, "got", got, want)
 		// Saved entries are not repeated, and unsaved entries are.
 		create(t, s.Owner.Client, aCard("after"))
 		again := tailOf(t, s.Owner.Client, f.cursor)
@@ -502,9 +487,7 @@ func TestFollowFromTwoNodes(t *testing.T) {
 				}
 			}
 			for id, times := range saved {
-				if times != 1 {
-					t.Errorf("node %d got entry %s %d times after it was saved", n, id, times)
-				}
+				same(t, fmt.Sprintf("node %d got entry %s", n, id), times, 1)
 			}
 		})
 	}
@@ -522,8 +505,7 @@ func TestFollowCursors(t *testing.T) {
 	for what, cursor := range map[string]string{
 		"nonsense": "x", "not encoded": "!!", "another tenant's": batch.Cursor, "short": batch.Cursor[:8], "no time": "since:yesterday",
 	} {
-		_, err := stranger.NextLogs(t.Context(), cursor, 0)
-		wantFields(t, what, err, "cursor")
+		wantFields(t, what, errOf(stranger.NextLogs(t.Context(), cursor, 0)), "cursor")
 	}
 	if _, err := holding(t, v, "token:read").NextLogs(t.Context(), "", 0); err != nil {
 		wantError(t, "without the permission", err, vault.ErrForbidden)
@@ -572,19 +554,13 @@ func TestFollowersAreBounded(t *testing.T) {
 		}()
 	}
 	wantError(t, "one too many", <-ended, vault.ErrBusy)
-	if _, err := v.Owner.NextLogs(t.Context(), "", 0); err != nil {
-		t.Errorf("without waiting: %v", err)
-	}
-	if _, err := other.NextLogs(t.Context(), "", time.Millisecond); err != nil {
-		t.Errorf("another tenant: %v", err)
-	}
+	wantError(t, "without waiting", errOf(v.Owner.NextLogs(t.Context(), "", 0)), nil)
+	wantError(t, "another tenant", errOf(other.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	cancel()
 	for range sinks.MaxFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
-	if _, err := v.Owner.NextLogs(t.Context(), "", time.Millisecond); err != nil {
-		t.Errorf("after the others have left: %v", err)
-	}
+	wantError(t, "after the others have left", errOf(v.Owner.NextLogs(t.Context(), "", time.Millisecond)), nil)
 }
 
 // TestOneApplicationLeavesPlacesToOtherFollowers takes as many places as a stolen

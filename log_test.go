@@ -80,13 +80,11 @@ func TestEntriesOfAdministration(t *testing.T) {
 	c := v.Management
 	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
 	for _, err := range []error{
-		second(c.GetApplication(t.Context(), app.ID)), second(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
-		second(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
-		second(c.GetTenant(t.Context())), second(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New"})),
+		errOf(c.GetApplication(t.Context(), app.ID)), errOf(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
+		errOf(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
+		errOf(c.GetTenant(t.Context())), errOf(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New"})),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	same(t, "application", operations(t, v, app.ID.String()), []string{"create", "read", "update", "update", "delete"})
 	same(t, "tenant", operations(t, v, v.Acme.ID.String()), []string{"create", "read", "update"})
@@ -142,13 +140,10 @@ func TestLogFilters(t *testing.T) {
 	page := must.Get(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Page: 2, Size: 2}}))(t)
 	same(t, "second page", []string{page.Data[0].EntityID, page.Data[1].EntityID}, []string{"tok2", "tok1"})
 	same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 5, PageNumber: 2, PageSize: 2, TotalPages: 3})
-	_, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})
-	wantFields(t, "NUL", err, "entity_id")
+	wantFields(t, "NUL", errOf(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})), "entity_id")
 	_, other := v.NewTenant(t, "Other")
-	theirs, err := other.ListLogs(t.Context(), vault.ListLogsParams{})
-	if err != nil || theirs.Pagination.TotalItems != 1 {
-		t.Errorf("another tenant sees %d entries (%v)", theirs.Pagination.TotalItems, err)
-	}
+	theirs := must.Get(other.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
+	same(t, "another tenant sees", theirs.Pagination.TotalItems, 1)
 }
 
 func TestEntityTypes(t *testing.T) {
@@ -315,9 +310,7 @@ func TestReadAndLogInOneStep(t *testing.T) {
 	if len(log) != 2 || log[1].Operation != "read" || log[1].EntityType != "card" || log[1].Message != "Token read" {
 		t.Errorf("the log of the token: %+v", log)
 	}
-	if len(store.asked) != 1 {
-		t.Errorf("%d readings, want 1", len(store.asked))
-	}
+	same(t, "queries", len(store.asked), 1)
 }
 
 // The token is read first if its attributes decide whether it may be read, if the
@@ -342,14 +335,11 @@ func TestReadThenLog(t *testing.T) {
 					_, err := c.GetToken(ctx, id)
 					return vault.StoredResponse{Status: 200, Body: []byte("1")}, err
 				})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}},
 		"no possible id": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
 			get(t, private(t, v, rule(1, "/general/", vault.TransformReveal, "token:read")), id)
-			_, err := v.Private.GetToken(t.Context(), "a\x00b")
-			wantError(t, "get", err, vault.ErrNotFound)
+			wantError(t, "get", errOf(v.Private.GetToken(t.Context(), "a\x00b")), vault.ErrNotFound)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -376,11 +366,9 @@ func TestReadThenLog(t *testing.T) {
 func TestReadAndLogErrors(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
-	_, err := v.Private.GetToken(t.Context(), "missing")
-	wantError(t, "get", err, vault.ErrNotFound)
+	wantError(t, "get", errOf(v.Private.GetToken(t.Context(), "missing")), vault.ErrNotFound)
 	store.err = errDown
-	_, err = v.Private.GetToken(t.Context(), "missing")
-	wantError(t, "get", err, errDown)
+	wantError(t, "get", errOf(v.Private.GetToken(t.Context(), "missing")), errDown)
 	same(t, "readings", len(store.asked), 2)
 }
 
@@ -624,9 +612,7 @@ func TestPingDoesNotHang(t *testing.T) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
 	}
-	if got := store.asked.Load(); got != 1 {
-		t.Errorf("an unresponsive database was queried %d times", got)
-	}
+	same(t, "queries of an unresponsive database", store.asked.Load(), 1)
 }
 
 // fullAudit runs a test on both databases.
@@ -649,9 +635,7 @@ func about(t *testing.T, v *vaulttest.Vault, f vault.ListLogsParams) []string {
 	t.Helper()
 	all := []string{}
 	for e, err := range v.Owner.AllLogs(t.Context(), f) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, e.Message)
 	}
 	slices.Reverse(all)
@@ -722,9 +706,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 			}
 		}
 		for _, err := range revealing(t, v).Import(ctx, rows, nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		same(t, "rows", about(t, v, vault.ListLogsParams{Operation: vault.OperationImport}),
 			[]string{"Import: of 4 rows 2 refused, 0 skipped", "Import: row 2 refused", "Import: row 4 refused"})
@@ -742,9 +724,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 			}
 		}
 		for _, err := range v.Management.FollowLogs(ctx, batch.Cursor) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			break
 		}
 		must.Do(t, v.Management.ExportEvidence(ctx, new(strings.Builder)))
@@ -776,10 +756,7 @@ func TestStartAndStop(t *testing.T) {
 		if acme, err = v.EnsureTenant(ctx, "Acme"); err != nil {
 			t.Fatal(err)
 		}
-		app, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		app := must.Get(v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
 		c := authenticated(t, v, app.Key)
 		for range 3 {
 			_ = c.DeleteToken(ctx, "x")
@@ -792,9 +769,7 @@ func TestStartAndStop(t *testing.T) {
 	defer v.Close()
 	var got []string
 	for e, err := range v.Tenant(acme.ID).AllLogs(ctx, vault.ListLogsParams{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if e.Operation != vault.OperationCreate && e.EntityType != "tenant" {
 			got = append(got, string(e.Operation)+" "+e.EntityType+": "+e.Message)
 		}

@@ -76,9 +76,7 @@ func TestOnceStoresAnyResponse(t *testing.T) {
 	for i, want := range []vault.StoredResponse{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: http.Header{"A": {"b", "c"}}, Body: []byte("x")}} {
 		for range 2 {
 			got, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: fmt.Sprint(i)}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return want, nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
@@ -102,9 +100,7 @@ func TestOnceStoresACopyOfTheToken(t *testing.T) {
 		id, tok.Containers[0] = tok.ID, "/elsewhere/"
 		return vault.StoredResponse{Status: 201}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tok := must.Get(v.Private.GetToken(t.Context(), id))(t)
 	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
@@ -173,9 +169,7 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 				t.Fatalf("replayed %v, %v", replayed, err)
 			}
 			found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
-			if total != 0 {
-				t.Errorf("the failure left tokens: %v", found)
-			}
+			same(t, fmt.Sprintf("the failure left tokens: %v", found), total, 0)
 			same(t, "log entries of tokens", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 0)
 			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
 				t.Errorf("the next try: replayed %v, %v", replayed, err)
@@ -202,9 +196,7 @@ func TestOnceInProgress(t *testing.T) {
 				}
 				return vault.StoredResponse{}, nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			same(t, "runs", runs.Load(), 1)
 		})
 	}
@@ -295,8 +287,7 @@ func TestOnceLeaseExpires(t *testing.T) {
 		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"})(ctx, c)
 	})
 	wantError(t, "the node that was too slow", err, vault.ErrConflict)
-	_, err = tenant.GetToken(t.Context(), "late")
-	wantError(t, "what it wanted to write", err, vault.ErrNotFound)
+	wantError(t, "what it wanted to write", errOf(tenant.GetToken(t.Context(), "late")), vault.ErrNotFound)
 	_, replayed, err := tenant.Once(t.Context(), key, creating(&runs, generic))
 	if err != nil || !replayed {
 		t.Errorf("later: replayed %v, %v", replayed, err)
@@ -321,13 +312,10 @@ func TestOnceIsAtomic(t *testing.T) {
 			_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				create(t, c, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
 				create(t, c, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "x"})
-				_, err := c.GetToken(ctx, "one")
-				wantError(t, "a held write", err, vault.ErrNotFound)
+				wantError(t, "a held write", errOf(c.GetToken(ctx, "one")), vault.ErrNotFound)
 				return vault.StoredResponse{Body: []byte("s3cr3t")}, nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			last := changes[len(changes)-1]
 			if len(last.InsertTokens) != 2 || len(last.Logs) != 2 || last.Claim == nil || last.Claim.Answer == nil {
 				t.Errorf("the change holds %d tokens and %d entries, and a claim: %v", len(last.InsertTokens), len(last.Logs), last.Claim != nil)
@@ -385,13 +373,11 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 		}
 		return vault.StoredResponse{}, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	same(t, "runs", runs, 2)
 	wantData(t, "data", get(t, v.Owner.Client, "tok").Data, `{"a":1,"b":2,"c":3}`)
 	_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
-		return vault.StoredResponse{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
+		return vault.StoredResponse{}, errOf(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
 	wantError(t, "a taken id", err, vault.ErrConflict)
 }
@@ -587,9 +573,7 @@ func TestStoredResponseOfARun(t *testing.T) {
 			if ops := operations(t, w.Vault, "card"); c.want == nil && c.args != `{"x":1}` && (len(ops) != before+1 || ops[before] != "use") {
 				t.Errorf("the replay is not logged as a use: %v", ops)
 			}
-			if w.runs != 1 {
-				t.Errorf("the code ran %d times", w.runs)
-			}
+			same(t, "the code ran", w.runs, 1)
 		})
 	}
 }
@@ -611,7 +595,5 @@ func TestStoredResponseOfTooManyTokensIsWithdrawn(t *testing.T) {
 	}
 	_, _, err := w.react(t, `{"many":1001}`)
 	wantError(t, "the replay", err, vault.ErrWithdrawn)
-	if w.runs != 1 {
-		t.Errorf("the code ran %d times", w.runs)
-	}
+	same(t, "the code ran", w.runs, 1)
 }

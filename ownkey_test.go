@@ -150,9 +150,7 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 		}
 	}
 	for _, v := range nodes {
-		if err := reads(t, v, tenant, tok.ID); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, reads(t, v, tenant, tok.ID))
 	}
 	self, err := nodes[1].Tenant(tenant).GetTenant(t.Context())
 	if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyOK || strings.Contains(self.Key.URI, "hunter2") || self.WebhookSecret == "" {
@@ -164,28 +162,18 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	nodes = append(nodes, o.node(t))
 	for _, v := range nodes {
 		eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
-		if _, err := v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{}); err != nil {
-			t.Errorf("the other tenant: %v", err)
-		}
+		wantError(t, "the other tenant", errOf(v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{})), nil)
 		for _, key := range []string{before.Key, after.Key} {
 			c := must.Get(v.Authenticate(t.Context(), key))(t)
 			self, err := c.GetTenant(t.Context())
 			if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyDenied || self.WebhookSecret != "" {
 				t.Errorf("the tenant: %+v, %v", self, err)
 			}
-			if _, err := c.ListLogs(t.Context(), vault.ListLogsParams{}); err != nil {
-				t.Errorf("the log: %v", err)
-			}
-			if err := c.ExportEvidence(t.Context(), new(strings.Builder)); err != nil {
-				t.Errorf("evidence: %v", err)
-			}
+			wantError(t, "the log", errOf(c.ListLogs(t.Context(), vault.ListLogsParams{})), nil)
+			wantError(t, "evidence", c.ExportEvidence(t.Context(), new(strings.Builder)), nil)
 		}
-		if _, err := v.ListTenants(t.Context(), vault.PageParams{}); err != nil {
-			t.Errorf("the list of tenants: %v", err)
-		}
-		if _, err := v.Sweep(t.Context()); err != nil {
-			t.Errorf("the sweep: %v", err)
-		}
+		wantError(t, "the list of tenants", errOf(v.ListTenants(t.Context(), vault.PageParams{})), nil)
+		wantError(t, "the sweep", errOf(v.Sweep(t.Context())), nil)
 	}
 	wantError(t, "removing a denied key", nodes[0].SetTenantKey(t.Context(), tenant, ""), vault.ErrKeyDenied)
 
@@ -324,24 +312,14 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 	if err != nil || len(page.Data) != 1 || page.Data[0].Message != "Token erased (unopened)" {
 		t.Errorf("the entry: %+v, %v", page, err)
 	}
-	if err := v.RewrapDataKeys(t.Context()); err != nil {
-		t.Errorf("rewrap: %v", err)
-	}
-	if _, err := v.Sweep(t.Context()); err != nil {
-		t.Errorf("sweep: %v", err)
-	}
+	wantError(t, "rewrap", v.RewrapDataKeys(t.Context()), nil)
+	wantError(t, "sweep", errOf(v.Sweep(t.Context())), nil)
 	o.keys[ownURI].set(nil)
 	eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, kept.ID) == nil })
 	wantError(t, "the erased token", reads(t, v, tenant, gone.ID), vault.ErrNotFound)
-	if _, err := v.Sweep(t.Context()); err != nil {
-		t.Errorf("sweep: %v", err)
-	}
-	if err := v.RotateDataKeys(t.Context(), tenant, nil); err != nil {
-		t.Errorf("rotation: %v", err)
-	}
-	if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
-		t.Errorf("the application: %v", err)
-	}
+	wantError(t, "sweep", errOf(v.Sweep(t.Context())), nil)
+	wantError(t, "rotation", v.RotateDataKeys(t.Context(), tenant, nil), nil)
+	wantError(t, "the application", errOf(v.Authenticate(t.Context(), app.Key)), nil)
 	must.Get(v.Checkpoint(t.Context()))(t)
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(errDenied)

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
@@ -104,18 +103,12 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 		"args":          map[string]any{"card": map[string]any{"number": "4242424242424242", "cvc": "123"}, "amount": 5.0},
 		"configuration": map[string]any{"KEY": "sk"}, "application": true,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("input (-want +got):\n%s", diff)
-	}
-	if string(out.Raw) != `{"ok":true}` {
-		t.Errorf("raw = %s", out.Raw)
-	}
+	same(t, "input", got, want)
+	same(t, "raw", string(out.Raw), `{"ok":true}`)
 	var tokens struct{ Receipt string }
 	must.Do(t, out.Tokens.Decode(&tokens))
-	back, err := w.Private.Detokenize(t.Context(), "{{"+tokens.Receipt+"}}")
-	if err != nil || string(back) != `"r-1"` {
-		t.Errorf("tokenized result = %s, %v", back, err)
-	}
+	back := must.Get(w.Private.Detokenize(t.Context(), "{{"+tokens.Receipt+"}}"))(t)
+	same(t, "tokenized result", string(back), `"r-1"`)
 }
 
 func TestReactRefusesBadRequests(t *testing.T) {
@@ -168,9 +161,7 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 	out := must.Get(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{}))(t)
 	var made vault.Token
 	must.Do(t, out.Raw.Decode(&made))
-	if made.CreatedBy != w.reactor.ApplicationID {
-		t.Errorf("created_by = %v, want the reactor's application", made.CreatedBy)
-	}
+	same(t, "created_by", made.CreatedBy, w.reactor.ApplicationID)
 }
 
 // receiver is a server that receives callbacks.
@@ -232,14 +223,10 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	for name, want := range map[string]string{"traceparent": traceparent, "tracestate": "a=1", "SVC-TRACE-ID": traceparent[3:35]} {
 		same(t, name, hook.got[0].Header.Get(name), want)
 	}
-	if err := vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, hook.bodies[0]); err != nil {
-		t.Errorf("VerifyWebhook: %v", err)
-	}
+	wantError(t, "VerifyWebhook", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, hook.bodies[0]), nil)
 	wantError(t, "another body", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, []byte("{}")), vault.ErrWebhook)
 	verifier := must.Get(webhooks.NewWebhook(w.Acme.WebhookSecret))(t)
-	if err := verifier.Verify(hook.bodies[0], hook.got[0].Header); err != nil {
-		t.Errorf("signature: %v", err)
-	}
+	wantError(t, "signature", verifier.Verify(hook.bodies[0], hook.got[0].Header), nil)
 }
 
 // traceparent is a W3C trace context.
@@ -287,9 +274,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	}
 	w.Clock.Advance(1000 * time.Hour)
 	work()
-	if got := hook.count(); got != 10 {
-		t.Errorf("%d tries, want 10", got)
-	}
+	same(t, "callbacks", hook.count(), 10)
 	first := hook.got[0].Header.Get("webhook-id")
 	for _, req := range hook.got {
 		if id := req.Header.Get("webhook-id"); id != first || id == "" {
@@ -297,9 +282,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 		}
 	}
 	logs := must.Get(w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"}))(t)
-	if logs.Data[0].Message != "Reactor callback abandoned" {
-		t.Errorf("newest entry = %q, want a report that the callback was abandoned", logs.Data[0].Message)
-	}
+	same(t, "newest entry", logs.Data[0].Message, "Reactor callback abandoned")
 }
 
 // An abandoned callback is kept, sealed, for 30 days. A key rotation seals it
@@ -316,9 +299,7 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 		t.Helper()
 		var dead, living int
 		err := db.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload <> x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM vault_jobs`).Scan(&dead, &living)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		same(t, "dead and living jobs "+what, [2]bool{dead == 1, living == 1}, [2]bool{wantDead, wantLiving})
 	}
 	hook := newReceiver(t)
@@ -332,9 +313,7 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	jobs("when it is given up", true, false)
 	sweep(t, w.Vault.Vault)
 	jobs("after a sweep", true, false)
-	if err := w.RotateDataKeys(t.Context(), w.Owner.TenantID(), nil); err != nil {
-		t.Errorf("rotation: %v", err)
-	}
+	wantError(t, "rotation", w.RotateDataKeys(t.Context(), w.Owner.TenantID(), nil), nil)
 	w.Clock.Advance(30*24*time.Hour - 2*time.Hour - time.Microsecond)
 	sweep(t, w.Vault.Vault)
 	jobs("a moment before the end", true, false)

@@ -57,9 +57,9 @@ func TestReactorAdministration(t *testing.T) {
 	same(t, "replaced", replaced, want)
 	must.Do(t, v.Management.DeleteReactor(t.Context(), got.ID))
 	for name, err := range map[string]error{
-		"get":     second(v.Owner.GetReactor(t.Context(), got.ID)),
-		"patch":   second(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
-		"replace": second(v.Owner.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
+		"get":     errOf(v.Owner.GetReactor(t.Context(), got.ID)),
+		"patch":   errOf(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
+		"replace": errOf(v.Owner.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
 		"delete":  v.Owner.DeleteReactor(t.Context(), got.ID),
 	} {
 		wantError(t, name+" after deletion", err, vault.ErrNotFound)
@@ -91,8 +91,7 @@ func TestReactorRules(t *testing.T) {
 	} {
 		p := reactorParams("x")
 		tt.change(&p)
-		_, err := v.Management.CreateReactor(t.Context(), p)
-		wantFields(t, name, err, tt.field)
+		wantFields(t, name, errOf(v.Management.CreateReactor(t.Context(), p)), tt.field)
 	}
 	var p vault.ReactorParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":1,"code":"x","configuration":{"a":1},"application":{"id":"x","y":1},"z":1}`)),
@@ -102,13 +101,10 @@ func TestReactorRules(t *testing.T) {
 	wantFields(t, "no configuration", p.UnmarshalJSON([]byte(`{"name":"x","code":"x"}`)), "configuration")
 	ok := reactorParams(strings.Repeat("ä", 200))
 	ok.Code = strings.Repeat("ä", 1_000_000)
-	if _, err := v.Management.CreateReactor(t.Context(), ok); err != nil {
-		t.Fatalf("as long as allowed: %v", err)
-	}
+	must.Get(v.Management.CreateReactor(t.Context(), ok))(t)
 	r := must.Get(v.Management.CreateReactor(t.Context(), reactorParams("x")))(t)
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"code":""}`: "code", `{"configuration":null}`: "configuration", `{"nope":1}`: "nope", `{"configuration":{"a":7}}`: "configuration.a", `7`: ""} {
-		_, err := v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))
-		wantFields(t, patch, err, field)
+		wantFields(t, patch, errOf(v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))), field)
 	}
 }
 
@@ -139,10 +135,8 @@ func TestNameFilter(t *testing.T) {
 		same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
 	}
 	long := strings.Repeat("*a", 30_000)
-	_, err := v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})
-	wantFields(t, "reactors by a long name", err, "name")
-	_, err = v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})
-	wantFields(t, "proxies by a long name", err, "name")
+	wantFields(t, "reactors by a long name", errOf(v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})), "name")
+	wantFields(t, "proxies by a long name", errOf(v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})), "name")
 }
 
 func TestProxyAdministration(t *testing.T) {
@@ -179,8 +173,7 @@ func TestProxyAdministration(t *testing.T) {
 	want.Name, want.DestinationURL = "third", "https://example.org" // the key stays, the rest is cleared
 	same(t, "replaced", replaced, want)
 	must.Do(t, v.Management.DeleteProxy(t.Context(), got.ID))
-	_, err := v.Management.GetProxy(t.Context(), got.ID)
-	wantError(t, "after deletion", err, vault.ErrNotFound)
+	wantError(t, "after deletion", errOf(v.Management.GetProxy(t.Context(), got.ID)), vault.ErrNotFound)
 }
 
 func TestProxyRules(t *testing.T) {
@@ -235,18 +228,15 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: runtime})
 	bad := reactorParams("bad")
 	bad.Code = "syntax error"
-	_, err := v.Owner.CreateReactor(t.Context(), bad)
-	wantError(t, "create", err, vault.ErrCode)
+	wantError(t, "create", errOf(v.Owner.CreateReactor(t.Context(), bad)), vault.ErrCode)
 	r := must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("good")))(t)
-	_, err = v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))
-	wantError(t, "patch", err, vault.ErrCode)
+	wantError(t, "patch", errOf(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))), vault.ErrCode)
 	checks := len(runtime.checked)
 	must.Get(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)))(t)
 	same(t, "checks of code that stays", len(runtime.checked)-checks, 0)
 	for _, p := range []vault.ProxyParams{{RequestTransform: &vault.ProxyTransform{Code: "syntax error"}}, {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}}} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
-		_, err := v.Owner.CreateProxy(t.Context(), p)
-		wantError(t, "a transform", err, vault.ErrCode)
+		wantError(t, "a transform", errOf(v.Owner.CreateProxy(t.Context(), p)), vault.ErrCode)
 	}
 	reactors := must.Get(v.Owner.ListReactors(t.Context(), vault.ListParams{}))(t)
 	proxies := must.Get(v.Owner.ListProxies(t.Context(), vault.ListParams{}))(t)
@@ -317,8 +307,7 @@ func TestProxyErrorsNameFields(t *testing.T) {
 	for want, call := range map[string]vault.ProxyCall{
 		"key": {}, "url": {URL: "nowhere"}, "connection": {URL: "https://example.com/", Connection: "upgrade"},
 	} {
-		_, err := v.Private.InvokeProxy(t.Context(), call)
-		wantFields(t, want, err, want)
+		wantFields(t, want, errOf(v.Private.InvokeProxy(t.Context(), call)), want)
 	}
 }
 
@@ -334,8 +323,7 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	x := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{
 		Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: code},
 	}))(t)
-	_, err := v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})
-	wantError(t, "InvokeProxy", err, stop)
+	wantError(t, "InvokeProxy", errOf(v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})), stop)
 	same(t, "method", method, any("GET"))
 }
 
@@ -459,9 +447,7 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 				}
 				return vault.StoredResponse{Status: http.StatusNoContent}, change(ctx, c, dead.ID)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true})
 			if err != nil || len(jobs) != 0 {
 				t.Errorf("dead jobs: %v, %v", jobs, err)

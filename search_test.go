@@ -70,13 +70,13 @@ func TestPageBounds(t *testing.T) {
 	} {
 		p := vault.PageParams{Page: tt.page, Size: tt.size}
 		for name, err := range map[string]error{
-			"tokens":       second(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
-			"search":       second(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
-			"logs":         second(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
-			"applications": second(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
-			"reactors":     second(v.Owner.ListReactors(t.Context(), vault.ListParams{PageParams: p})),
-			"proxies":      second(v.Owner.ListProxies(t.Context(), vault.ListParams{PageParams: p})),
-			"tenants":      second(v.ListTenants(t.Context(), p)),
+			"tokens":       errOf(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
+			"search":       errOf(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
+			"logs":         errOf(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
+			"applications": errOf(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
+			"reactors":     errOf(v.Owner.ListReactors(t.Context(), vault.ListParams{PageParams: p})),
+			"proxies":      errOf(v.Owner.ListProxies(t.Context(), vault.ListParams{PageParams: p})),
+			"tenants":      errOf(v.ListTenants(t.Context(), p)),
 		} {
 			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
 			if slices.Contains(tt.fields, "page") && !strings.Contains(err.Error(), "from 1 to 2147483647") {
@@ -115,9 +115,8 @@ func TestListFilters(t *testing.T) {
 		same(t, tt.name, found, tt.want)
 		same(t, tt.name+": total", total, len(tt.want))
 	}
-	_, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})
-	wantFields(t, "NUL in an id", err, "id")
-	_, err = v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: make([]string, 1001)})
+	wantFields(t, "NUL in an id", errOf(v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})), "id")
+	_, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: make([]string, 1001)})
 	wantError(t, "too many ids", err, vault.ErrInvalid)
 }
 
@@ -160,9 +159,7 @@ func TestListUnderRules(t *testing.T) {
 			}
 			var walked []string
 			for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				walked = append(walked, tok.ID)
 			}
 			if !slices.Equal(walked, tt.want) {
@@ -196,9 +193,7 @@ func TestListTransforms(t *testing.T) {
 	same(t, "data of a search", shown(byType), all)
 	delete(all, "shut")
 	same(t, "data of a search over data", shown(found), all)
-	if found.Pagination.TotalItems != 2 {
-		t.Errorf("a search over data counts %d tokens, want 2", found.Pagination.TotalItems)
-	}
+	same(t, "a search over data counts", found.Pagination.TotalItems, 2)
 }
 
 // A client that sees no data cannot find tokens by their data, because guesses
@@ -255,9 +250,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	want := many(t, v, 205) // more than two batches
 	var got []string
 	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(got) == 50 {
 			create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "new"}) // not seen
 		}
@@ -300,8 +293,8 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 	read := func(size int) map[string]error {
 		p := vault.PageParams{Size: size}
 		return map[string]error{
-			"list":   second(v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "true"}, PageParams: p})),
-			"search": second(v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "metadata.large:true", PageParams: p})),
+			"list":   errOf(v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "true"}, PageParams: p})),
+			"search": errOf(v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "metadata.large:true", PageParams: p})),
 		}
 	}
 	for name, err := range read(2) {
@@ -320,9 +313,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 	}
 	var got []string
 	for tok, err := range v.Private.AllTokens(t.Context(), vault.ListTokensParams{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got = append(got, tok.ID)
 	}
 	same(t, "all tokens", got, want)
@@ -335,12 +326,10 @@ func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
 		must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 10_000), Configuration: map[string]string{}}))(t)
 	}
 	list := func(size int) error {
-		return second(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
+		return errOf(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
 	}
 	wantFields(t, "five of 10 kB", list(5), "size")
-	if err := list(2); err != nil {
-		t.Errorf("two of 10 kB: %v", err)
-	}
+	wantError(t, "two of 10 kB", list(2), nil)
 }
 
 func search(t testing.TB, c *vault.Client, q string) []string {
@@ -349,9 +338,7 @@ func search(t testing.TB, c *vault.Client, q string) []string {
 	if err != nil {
 		t.Fatalf("search %s: %v", q, err)
 	}
-	if page.Pagination.TotalItems != len(page.Data) {
-		t.Errorf("search %s: %d items, total %d", q, len(page.Data), page.Pagination.TotalItems)
-	}
+	same(t, "search "+q, page.Pagination.TotalItems, len(page.Data))
 	return ids(page)
 }
 
@@ -390,8 +377,7 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	var p vault.SearchTokensParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"query":7,"page":"1","limit":2}`)), "query", "page", "limit")
 	must.Do(t, p.UnmarshalJSON([]byte(`{"query":"type:card","page":0}`)))
-	_, err := v.Private.SearchTokens(t.Context(), p)
-	wantFields(t, "page 0 when it is given", err, "page")
+	wantFields(t, "page 0 when it is given", errOf(v.Private.SearchTokens(t.Context(), p)), "page")
 }
 
 // A search finds tokens in their current state.

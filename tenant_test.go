@@ -44,10 +44,8 @@ func TestTenantLifecycle(t *testing.T) {
 		t.Errorf("updated tenant (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"", strings.Repeat("x", 201), "a\x00"} {
-		_, err := v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})
-		wantFields(t, "update", err, "name")
-		_, err = v.CreateTenant(t.Context(), name)
-		wantFields(t, "create", err, "name")
+		wantFields(t, "update", errOf(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})), "name")
+		wantFields(t, "create", errOf(v.CreateTenant(t.Context(), name)), "name")
 	}
 	var p vault.TenantParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
@@ -55,8 +53,7 @@ func TestTenantLifecycle(t *testing.T) {
 	second, _ := v.NewTenant(t, "Second")
 	page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
 	same(t, "tenants", []uuid.UUID{page.Data[0].ID, page.Data[1].ID}, []uuid.UUID{second.ID, v.Acme.ID})
-	_, err := v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)
-	wantError(t, "a tenant that does not exist", err, vault.ErrNotFound)
+	wantError(t, "a tenant that does not exist", errOf(v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)), vault.ErrNotFound)
 }
 
 // Deleting a tenant destroys only its own keys and rows.
@@ -87,11 +84,9 @@ func TestDeleteTenant(t *testing.T) {
 	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
 	c := session(t, v, vault.SessionGrant{Permissions: everything})
 	must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
-	_, err := v.Owner.GetToken(t.Context(), tok.ID)
-	wantError(t, "the tenant", err, vault.ErrNotFound)
+	wantError(t, "the tenant", errOf(v.Owner.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
 	wantError(t, "a session", c.HasPermission(t.Context(), "token:read"), vault.ErrUnauthenticated)
-	_, err = v.Authenticate(t.Context(), v.PrivateKey)
-	wantError(t, "a key", err, vault.ErrUnauthenticated)
+	wantError(t, "a key", errOf(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 	wantError(t, "again", v.DeleteTenant(t.Context(), v.Acme.ID), vault.ErrNotFound)
 	same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
 	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(v.Acme.ID), Limit: 10})
@@ -99,10 +94,8 @@ func TestDeleteTenant(t *testing.T) {
 		t.Errorf("%d records are left (%v)", len(recs), err)
 	}
 	wantData(t, "another tenant's token", get(t, other.Client, theirs.ID).Data, `"x"`)
-	page, err := v.ListTenants(t.Context(), vault.PageParams{})
-	if err != nil || page.Pagination.TotalItems != 1 {
-		t.Errorf("%d tenants are left (%v)", page.Pagination.TotalItems, err)
-	}
+	page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
+	same(t, "page.Pagination.TotalItems", page.Pagination.TotalItems, 1)
 }
 
 // purgeFails is a database that cannot delete a tenant's rows.
@@ -127,8 +120,7 @@ func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	v := vaulttest.OpenStorage(t, p, nil)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
-	_, err := v.Authenticate(t.Context(), v.PrivateKey)
-	wantError(t, "a key", err, vault.ErrUnauthenticated)
+	wantError(t, "a key", errOf(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 	left := func() int {
 		rows := must.Get(store.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"tok"}))(t)
 		rings, err := store.Records(t.Context(), storage.ID(v.Acme.ID), "ring", []storage.ID{storage.ID(v.Acme.ID)})
@@ -159,10 +151,7 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 	_, err := open(vault.NewKey())
 	wantError(t, "another key", err, vault.ErrWrongKey)
 	wantSilent(t, err, right.Text())
-	v, err := open(right)
-	if err != nil {
-		t.Fatalf("the right key after a wrong one: %v", err)
-	}
+	v := must.Get(open(right))(t)
 	defer v.Close()
 }
 
@@ -291,9 +280,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 		}
 	}
 	must.Do(t, v.Close())
-	if err := v.Close(); err != nil {
-		t.Errorf("closing again: %v", err)
-	}
+	wantError(t, "closing again", v.Close(), nil)
 	called := 0
 	closed := func(method string, err error) {
 		called++
@@ -321,9 +308,7 @@ func TestObserverIsNotifiedOfEveryOperation(t *testing.T) {
 	for _, line := range observer.work {
 		heard = append(heard, strings.Fields(line)[2])
 	}
-	if diff := cmp.Diff(called, heard); diff != "" || len(called) < 60 {
-		t.Errorf("%d calls (-called +heard):\n%s", len(called), diff)
-	}
+	same(t, fmt.Sprintf("%d calls (-called +heard)", len(called)), heard, called)
 }
 
 // An operation with a canceled context changes nothing.
@@ -347,8 +332,7 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 			}
 		})
 	}
-	_, err := v.Public.CreateSession(cancelled)
-	wantError(t, "CreateSession", err, context.Canceled)
+	wantError(t, "CreateSession", errOf(v.Public.CreateSession(cancelled)), context.Canceled)
 	same(t, "entries of the log", len(entries(t, v, vault.ListLogsParams{})), len(before))
 }
 
@@ -411,11 +395,9 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, script.ErrClosed })
-	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})
-	wantError(t, "run", err, vault.ErrClosed)
+	wantError(t, "run", errOf(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrClosed)
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{err: script.ErrClosed}})
-	_, err = v.Owner.CreateReactor(t.Context(), reactorParams("r"))
-	wantError(t, "check", err, vault.ErrClosed)
+	wantError(t, "check", errOf(v.Owner.CreateReactor(t.Context(), reactorParams("r"))), vault.ErrClosed)
 }
 
 // A patch of the tenant changes only the fields it names.
@@ -434,22 +416,17 @@ func TestPatchTenant(t *testing.T) {
 	} {
 		got := must.Get(v.Management.PatchTenant(t.Context(), step.patch))(t)
 		same(t, "patched", vault.TenantParams{Name: got.Name, Settings: got.Settings}, step.want)
-		if got.WebhookSecret != v.Acme.WebhookSecret {
-			t.Error("a patch has changed the secret")
-		}
+		same(t, "the secret after a patch", got.WebhookSecret, v.Acme.WebhookSecret)
 	}
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"nope":1}`: "nope", `[]`: ""} {
-		_, err := v.Management.PatchTenant(t.Context(), vault.JSON(patch))
-		wantFields(t, patch, err, field)
+		wantFields(t, patch, errOf(v.Management.PatchTenant(t.Context(), vault.JSON(patch))), field)
 	}
-	_, err := v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))
-	wantError(t, "a private application", err, vault.ErrForbidden)
+	wantError(t, "a private application", errOf(v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))), vault.ErrForbidden)
 }
 
 func stats(t testing.TB, c *vault.Owner) *vault.Stats {
 	t.Helper()
-	s := must.Get(c.Stats(t.Context()))(t)
-	return s
+	return must.Get(c.Stats(t.Context()))(t)
 }
 
 func TestStats(t *testing.T) {
@@ -471,9 +448,7 @@ func TestStats(t *testing.T) {
 			Sessions:          1,
 			Keys:              []vault.DataKeyStats{{Version: 1, State: "primary", CreatedAt: made}},
 		}
-		if diff := cmp.Diff(want, stats(t, s.Owner)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		same(t, "stats", stats(t, s.Owner), want)
 		s.Clock.Advance(2 * time.Minute)
 		if got := stats(t, s.Owner); got.Sessions != 0 {
 			t.Errorf("%d sessions are alive, want none", got.Sessions)
@@ -490,9 +465,7 @@ func TestStatsOfKeys(t *testing.T) {
 	must.Do(t, v.RotateDataKeys(t.Context(), v.Owner.TenantID(), nil))
 	got := stats(t, v.Owner)
 	want := []vault.DataKeyStats{{Version: 1, State: "destroyed", CreatedAt: made}, {Version: 2, State: "primary", CreatedAt: rotated}}
-	if diff := cmp.Diff(want, got.Keys); diff != "" || !got.RotatedAt.Equal(rotated) {
-		t.Errorf("rotated %s, keys (-want +got):\n%s", got.RotatedAt, diff)
-	}
+	same(t, fmt.Sprintf("rotated %s, keys", got.RotatedAt), got.Keys, want)
 }
 
 // A sweep deletes expired rows in all tenants, and nothing else.
@@ -524,11 +497,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 
 func sweep(t testing.TB, v *vault.Vault) vault.Swept {
 	t.Helper()
-	swept, err := v.Sweep(t.Context())
-	if err != nil {
-		t.Fatalf("sweep: %v", err)
-	}
-	return swept
+	return must.Get(v.Sweep(t.Context()))(t)
 }
 
 // Idempotency records are deleted after 24 hours.
@@ -548,13 +517,10 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 	}
 	v.Clock.Advance(24*time.Hour - time.Microsecond)
 	sweep(t, v.Vault)
-	if _, err := store.Claim(t.Context(), storage.ID(v.Acme.ID), key); err != nil {
-		t.Errorf("before 24 hours: %v", err)
-	}
+	wantError(t, "before 24 hours", errOf(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), nil)
 	v.Clock.Advance(time.Microsecond)
 	sweep(t, v.Vault)
-	_, err := store.Claim(t.Context(), storage.ID(v.Acme.ID), key)
-	wantError(t, "after 24 hours", err, storage.ErrNotFound)
+	wantError(t, "after 24 hours", errOf(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), storage.ErrNotFound)
 }
 
 // Several nodes may sweep at once, while tokens are patched.
@@ -580,10 +546,8 @@ func TestConcurrentSweeps(t *testing.T) {
 	same(t, "what is left to sweep", sweep(t, vaults[0]), vault.Swept{})
 	_, total := list(t, tenant, vault.ListTokensParams{})
 	same(t, "tokens", total, 100)
-	page, err := tenant.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "tok7"})
-	if err != nil || page.Pagination.TotalItems != 2 {
-		t.Errorf("the log has %d entries of an expired token (%v), want 2", page.Pagination.TotalItems, err)
-	}
+	page := must.Get(tenant.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "tok7"}))(t)
+	same(t, "the log", page.Pagination.TotalItems, 2)
 }
 
 // A vault sweeps in the background.
@@ -609,8 +573,7 @@ func TestSweepFails(t *testing.T) {
 	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	store.before = func(string, *storage.Change) error { return errDown }
-	_, err := v.Sweep(t.Context())
-	wantError(t, "while the database is down", err, errDown)
+	wantError(t, "while the database is down", errOf(v.Sweep(t.Context())), errDown)
 	store.before = nil
 	same(t, "when it is back", sweep(t, v.Vault), vault.Swept{Tokens: 1})
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -634,8 +597,7 @@ func TestSweepContinuesAfterAFailure(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := v.Sweep(t.Context())
-	wantError(t, "a token that cannot be deleted", err, errDown)
+	wantError(t, "a token that cannot be deleted", errOf(v.Sweep(t.Context())), errDown)
 	if !swept {
 		t.Error("the storage was not swept")
 	}
@@ -734,9 +696,7 @@ func TestRetentionDoesNotWaitForDeletedTenants(t *testing.T) {
 	v := vaulttest.OpenStorage(t, p, &vault.Config{LogRetention: 24 * time.Hour})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
 	p.fails, p.looked = false, 0
-	if _, err := v.Sweep(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Get(v.Sweep(t.Context()))(t)
 	if p.purged == 0 || p.lookedBefore == 0 {
 		t.Errorf("%d calls of Purge after %d of LogTenants", p.purged, p.lookedBefore)
 	}

@@ -49,9 +49,7 @@ func TestCreateTokenAssignsUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	if _, err := uuid.Parse(tok.ID); err != nil {
-		t.Errorf("the id is no UUID: %v", err)
-	}
+	wantError(t, "the id as a UUID", errOf(uuid.Parse(tok.ID)), nil)
 }
 
 func TestCreateTokenReadsItsJSONStrictly(t *testing.T) {
@@ -78,11 +76,8 @@ func TestCreateTokenReadsItsJSONStrictly(t *testing.T) {
 		wantFields(t, body, err, fields...)
 		wantSilent(t, err, "s3cr3t")
 	}
-	tok, err := createJSON(t, v.Private, `{"type":"token","data":"secret","id":null,"mask":null,"containers":null,"metadata":null,
-		"search_indexes":null,"fingerprint_expression":null,"deduplicate_token":null,"expires_at":null}`)
-	if err != nil {
-		t.Fatalf("null is the same as absent: %v", err)
-	}
+	tok := must.Get(createJSON(t, v.Private, `{"type":"token","data":"secret","id":null,"mask":null,"containers":null,"metadata":null,
+		"search_indexes":null,"fingerprint_expression":null,"deduplicate_token":null,"expires_at":null}`))(t)
 	wantData(t, "data", tok.Data, `"XXcret"`)
 }
 
@@ -369,14 +364,10 @@ func TestSizeIsBounded(t *testing.T) {
 	wantError(t, "CreateToken", err, vault.ErrTooLarge)
 	text, half := `"`+strings.Repeat("x", 1000)+`"`, strings.Repeat("x", 499)
 	for _, document := range []any{vault.JSON(text), json.RawMessage(text), []string{half, half}} {
-		_, err = v.Private.Tokenize(t.Context(), document)
-		wantError(t, fmt.Sprintf("Tokenize of a %T", document), err, vault.ErrTooLarge)
-		_, err = v.Private.Detokenize(t.Context(), document)
-		wantError(t, fmt.Sprintf("Detokenize of a %T", document), err, vault.ErrTooLarge)
+		wantError(t, fmt.Sprintf("Tokenize of a %T", document), errOf(v.Private.Tokenize(t.Context(), document)), vault.ErrTooLarge)
+		wantError(t, fmt.Sprintf("Detokenize of a %T", document), errOf(v.Private.Detokenize(t.Context(), document)), vault.ErrTooLarge)
 	}
-	if _, err := v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)}); err != nil {
-		t.Errorf("1000 bytes of JSON: %v", err)
-	}
+	wantError(t, "1000 bytes of JSON", errOf(v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)})), nil)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": strings.Repeat("x", 700)}})
 	if _, err := v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
 		t.Error("an update makes the token larger than the limit")
@@ -387,8 +378,7 @@ func TestSizeIsBounded(t *testing.T) {
 	if _, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c"]`)); err != nil {
 		t.Errorf("as many tokens as allowed: %v", err)
 	}
-	_, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))
-	wantFields(t, "one token too many", err, "")
+	wantFields(t, "one token too many", errOf(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))), "")
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 4 {
 		t.Errorf("%d tokens are stored, want 4", total)
 	}
@@ -456,8 +446,7 @@ func TestDeduplicationReturnsTheExistingToken(t *testing.T) {
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("%d tokens are stored, want 1", total)
 	}
-	_, err := v.Private.GetToken(t.Context(), "other")
-	wantError(t, "the id that was asked for", err, vault.ErrNotFound)
+	wantError(t, "the id that was asked for", errOf(v.Private.GetToken(t.Context(), "other")), vault.ErrNotFound)
 }
 
 func TestDeduplicationMatches(t *testing.T) {
@@ -481,9 +470,7 @@ func TestDeduplicationMatches(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			first, second := create(t, v.Owner.Client, tt.first), create(t, v.Owner.Client, tt.second)
-			if got := first.ID == second.ID; got != tt.want {
-				t.Errorf("matches: %v, want %v", got, tt.want)
-			}
+			same(t, "matches", first.ID == second.ID, tt.want)
 			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 			if want := map[bool]int{true: 1, false: 2}[tt.want]; total != want {
 				t.Errorf("%d tokens are stored, want %d", total, want)

@@ -83,8 +83,7 @@ func TestTokenizeGoValues(t *testing.T) {
 	v := vaulttest.New(t)
 	out := must.Get(v.Private.Tokenize(t.Context(), map[string]any{"name": "Jane"}))(t)
 	wantData(t, "data", get(t, v.Owner.Client, field(t, out, "name")).Data, `"Jane"`)
-	_, err := v.Private.Tokenize(t.Context(), nil)
-	wantError(t, "nothing", err, vault.ErrInvalid)
+	wantError(t, "nothing", errOf(v.Private.Tokenize(t.Context(), nil)), vault.ErrInvalid)
 }
 
 // A token request takes the parameters of CreateToken, and becomes a token object.
@@ -167,8 +166,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 		`["ok",{"type":"token","data":"x","id":"taken"}]`,
 		`["ok",{"type":"token","data":"x","id":"twice"},{"type":"token","data":"y","id":"twice"}]`,
 	} {
-		_, err := v.Private.Tokenize(t.Context(), vault.JSON(doc))
-		wantError(t, doc, err, vault.ErrConflict)
+		wantError(t, doc, errOf(v.Private.Tokenize(t.Context(), vault.JSON(doc))), vault.ErrConflict)
 	}
 	only := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
@@ -273,9 +271,7 @@ func TestDetokenize(t *testing.T) {
 		`{"a": 1.10, "b": [1e400] }`:                        `{"a": 1.10, "b": [1e400] }`, // not a byte is changed
 		`"}} { { %}"`:                                       `"}} { { %}"`,
 	} {
-		if got := detokenize(t, v.Private, doc); got != want {
-			t.Errorf("%s gives %s, want %s", doc, got, want)
-		}
+		same(t, doc+" gives", detokenize(t, v.Private, doc), want)
 	}
 	out := must.Get(v.Private.Detokenize(t.Context(), map[string]string{"pan": "{{ text }}"}))(t)
 	wantData(t, "a Go value", out, `{"pan":"s3cr3t"}`)
@@ -317,8 +313,7 @@ func TestDetokenizeLimit(t *testing.T) {
 	if got := detokenize(t, v.Private, doc(100)); !strings.HasPrefix(got, `[0,"tok000",1,`) {
 		t.Errorf("100 tokens: %.50s", got)
 	}
-	_, err := v.Private.Detokenize(t.Context(), vault.JSON(doc(101)))
-	wantFields(t, "101 tokens", err, "")
+	wantFields(t, "101 tokens", errOf(v.Private.Detokenize(t.Context(), vault.JSON(doc(101)))), "")
 	same(t, "uses of the first", operations(t, v, "tok000"), []string{"create", "use"})
 	same(t, "uses of the last", operations(t, v, "tok100"), []string{"create"})
 }
@@ -337,8 +332,7 @@ func TestDetokenizeBoundsBytes(t *testing.T) {
 	}
 	detokenize(t, v.Private, `["{{ one }}"]`)
 	detokenize(t, v.Private, `["{{ huge }}"]`)
-	_, err := v.Private.Detokenize(t.Context(), vault.JSON(`["{{ one | last4 }}","{{ two | last4 }}"]`))
-	wantFields(t, "two tokens", err, "")
+	wantFields(t, "two tokens", errOf(v.Private.Detokenize(t.Context(), vault.JSON(`["{{ one | last4 }}","{{ two | last4 }}"]`))), "")
 	same(t, "uses", operations(t, v, "two"), []string{"create"})
 }
 
@@ -349,12 +343,9 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	wallet(t, v)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "closed", Type: vault.TypeGeneric, Data: "other", Containers: []string{"/closed/"}})
 	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
-	if got := detokenize(t, general, `"{{ text }}"`); got != `"s3cr3t"` {
-		t.Errorf("reveal gives %s", got)
-	}
+	same(t, "reveal gives", detokenize(t, general, `"{{ text }}"`), `"s3cr3t"`)
 	for _, doc := range []string{`"{{ closed }}"`, `["{{ text }}","{{ card }}"]`, `"{{ token: closed | json: '$.type' }}"`} {
-		_, err := general.Detokenize(t.Context(), vault.JSON(doc))
-		wantError(t, doc, err, vault.ErrForbidden)
+		wantError(t, doc, errOf(general.Detokenize(t.Context(), vault.JSON(doc))), vault.ErrForbidden)
 	}
 	masked := private(t, v, rule(1, "/", vault.TransformMask, "token:use"))
 	if got := detokenize(t, masked, `["{{ text }}","{{ card }}"]`); got != `["XXcr3t",{"number":"XXXXXXXXXXXX4242","expiration_month":7}]` {
@@ -369,11 +360,8 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	}
 	wantSilent(t, err, "1.10")
 	redacted := private(t, v, rule(1, "/", vault.TransformRedact, "token:use"))
-	_, err = redacted.Detokenize(t.Context(), vault.JSON(`"{{ text }}"`))
-	wantError(t, "redact", err, vault.ErrForbidden)
-	if got := detokenize(t, redacted, `"nothing to use"`); got != `"nothing to use"` {
-		t.Errorf("a document without expressions becomes %s", got)
-	}
+	wantError(t, "redact", errOf(redacted.Detokenize(t.Context(), vault.JSON(`"{{ text }}"`))), vault.ErrForbidden)
+	same(t, "a document without expressions becomes", detokenize(t, redacted, `"nothing to use"`), `"nothing to use"`)
 }
 
 func TestCardBrands(t *testing.T) {
@@ -397,9 +385,7 @@ func TestCardBrands(t *testing.T) {
 			t.Errorf("%s: %v", number, err)
 			continue
 		}
-		if got := detokenize(t, v.Owner.Client, `"{{ token: `+tok.ID+` | json: '$.enrichments.card' }}"`); got != want {
-			t.Errorf("%s: %s, want %s", number, got, want)
-		}
+		same(t, number, detokenize(t, v.Owner.Client, `"{{ token: `+tok.ID+` | json: '$.enrichments.card' }}"`), want)
 	}
 }
 
@@ -468,10 +454,8 @@ func TestUpdateTokenReplaces(t *testing.T) {
 	same(t, "fingerprint expression", got.FingerprintExpression, "{{ data.b }}")
 	same(t, "expiry", got.ExpiresAt, time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC))
 	for query, want := range map[string]int{"data:x": 0, "data:y": 1, "container:/a/": 0, "container:/c/": 1} {
-		page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
-		if err != nil || page.Pagination.TotalItems != want {
-			t.Errorf("%s finds %d tokens (%v), want %d", query, page.Pagination.TotalItems, err, want)
-		}
+		page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query}))(t)
+		same(t, query+" finds", page.Pagination.TotalItems, want)
 	}
 }
 
@@ -524,9 +508,8 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 	}
 	same(t, "the token after refused patches", get(t, v.Owner.Client, tok.ID), before)
 	same(t, "log", operations(t, v, tok.ID), []string{"create", "read", "read"})
-	_, err := v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{}`))
-	wantError(t, "a missing token", err, vault.ErrNotFound)
-	_, err = v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
+	wantError(t, "a missing token", errOf(v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{}`))), vault.ErrNotFound)
+	_, err := v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the body is judged before the entity", err, vault.ErrInvalid)
 	_, err = holding(t, v, "token:read").PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the permission is judged before the body", err, vault.ErrForbidden)
@@ -618,10 +601,8 @@ func TestUpdateTokenMustNotMakeTheIDRevealData(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
 	create(t, v.Owner.Client, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
-	_, err := v.Owner.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))
-	wantFields(t, "card", err, "data")
-	_, err = v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
-	wantFields(t, "generic", err, "data")
+	wantFields(t, "card", errOf(v.Owner.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))), "data")
+	wantFields(t, "generic", errOf(v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))), "data")
 	short := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
 	for digit := range 10 { // every UUID contains some of them
 		update(t, v.Owner.Client, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
@@ -661,8 +642,7 @@ func TestDeleteToken(t *testing.T) {
 	wantError(t, "without a rule", only.DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
 	must.Do(t, v.Private.DeleteToken(t.Context(), tok.ID))
 	wantError(t, "again", v.Private.DeleteToken(t.Context(), tok.ID), vault.ErrNotFound)
-	_, err := v.Private.GetToken(t.Context(), tok.ID)
-	wantError(t, "get", err, vault.ErrNotFound)
+	wantError(t, "get", errOf(v.Private.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
 	found, total := list(t, v.Private, vault.ListTokensParams{})
 	same(t, "list", found, []string{kept.ID})
 	same(t, "total", total, 1)
