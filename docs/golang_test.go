@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // packages maps the package names that a fragment may use to their import paths.
@@ -154,10 +155,7 @@ func TestReadmeGetsItsImports(t *testing.T) {
 		if b.lang != "go" {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), "", b.text, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), "", b.text, parser.ImportsOnly))(t)
 		for _, spec := range file.Imports {
 			path := strings.Trim(spec.Path.Value, `"`)
 			if strings.Contains(path, ".") && !slices.Contains(strings.Fields(command), path) {
@@ -185,12 +183,8 @@ func newModule(t *testing.T) string {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // source turns a block into a file. It returns the file's name and text, and

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -160,9 +161,7 @@ func (w *world) capture(t *testing.T, comment, body string) {
 	t.Helper()
 	for _, c := range captured.FindAllStringSubmatch(comment, -1) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(body), &fields); err != nil {
-			t.Fatalf("the response is not a JSON object: %v", err)
-		}
+		must.Do(t, json.Unmarshal([]byte(body), &fields))
 		if page, ok := fields["data"].([]any); ok && len(page) > 0 && fields["pagination"] != nil {
 			fields, _ = page[0].(map[string]any) // the first item of a page
 		}
@@ -292,9 +291,7 @@ func (w *world) normalValue(v any) any {
 // checkCallback checks that the asynchronous run of the document was delivered.
 func (w *world) checkCallback(t *testing.T) {
 	t.Helper()
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Work(t.Context()))
 	w.callbacks.mu.Lock()
 	defer w.callbacks.mu.Unlock()
 	if n := len(w.callbacks.all); n != 1 {
@@ -306,17 +303,12 @@ func (w *world) checkCallback(t *testing.T) {
 // OpenAPI document with success.
 func (w *world) checkEveryEndpoint(t *testing.T) {
 	t.Helper()
-	res, err := http.Get(w.server.URL + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get(w.server.URL + "/openapi.json"))(t)
 	defer res.Body.Close()
 	var document struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.NewDecoder(res.Body).Decode(&document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(res.Body).Decode(&document))
 	if len(document.Paths) < 20 {
 		t.Fatalf("the OpenAPI document has only %d paths", len(document.Paths))
 	}
@@ -351,9 +343,7 @@ func TestSetUpReadsTheCredentials(t *testing.T) {
   "management_key": "key_mgt"
 }
 `
-	if err := os.WriteFile(filepath.Join(folder, "vault-credentials.json"), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "vault-credentials.json"), []byte(file), 0o600))
 	w := &world{variables: map[string]string{"VAULT": "", "FOLDER": folder}}
 	got := w.shell(t, `cd "$FOLDER"`+"\n"+setUp+`echo $VAULT $PUBLIC_KEY $PRIVATE_KEY $MANAGEMENT_KEY`)
 	if want := "http://127.0.0.1:8080 key_pub key_prv key_mgt\n"; got != want {

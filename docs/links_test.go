@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 var (
@@ -142,10 +144,7 @@ func TestNamedTestsExist(t *testing.T) {
 			t.Errorf("%s: %v", l.file, err)
 			continue
 		}
-		target, err := filepath.Rel(folder, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := must.Get(filepath.Rel(folder, file))(t)
 		target = filepath.ToSlash(target)
 		if !*update {
 			t.Errorf("%s: %s is no longer in %s but in %s; run this test with -update", l.file, name, l.target, target)
@@ -177,9 +176,7 @@ func rewrite(t *testing.T, links map[string][]string) {
 	t.Helper()
 	for file, pairs := range links {
 		text := strings.NewReplacer(pairs...).Replace(readText(t, file))
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 }
 
@@ -205,9 +202,7 @@ func filesOfTests(t *testing.T) map[string][]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(all) < 100 {
 		t.Fatalf("found only %d tests", len(all))
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // block is a fenced block of a document.
@@ -26,10 +28,7 @@ func documents(t testing.TB) []string {
 	t.Helper()
 	var all []string
 	for _, pattern := range []string{"../*.md", "*.md", "../examples/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(pattern))(t)
 		all = append(all, found...)
 	}
 	if len(all) < 5 {
@@ -40,10 +39,7 @@ func documents(t testing.TB) []string {
 
 func readText(t testing.TB, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }
 

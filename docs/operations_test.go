@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -47,19 +48,13 @@ func execute(t *testing.T, db *sql.DB, statement string) int64 {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, statement)
 	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(result.RowsAffected())(t)
 	return n
 }
 
 func openDB(t *testing.T, driver, address string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open(driver, address))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -67,31 +62,18 @@ func openDB(t *testing.T, driver, address string) *sql.DB {
 // filled opens a vault on a store and puts a token into it.
 func filled(t *testing.T, store vault.Storage, key vault.AEAD) (*vault.Vault, uuid.UUID) {
 	t.Helper()
-	v, err := vault.Open(t.Context(), store, key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(vault.Open(t.Context(), store, key, nil))(t)
 	t.Cleanup(func() { v.Close() })
-	acme, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Tenant(acme.ID).CreateToken(t.Context(), vault.TokenParams{ID: "kept", Type: vault.TypeGeneric, Data: "secret"}); err != nil {
-		t.Fatal(err)
-	}
+	acme := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+	must.Get(v.Tenant(acme.ID).CreateToken(t.Context(), vault.TokenParams{ID: "kept", Type: vault.TypeGeneric, Data: "secret"}))(t)
 	return v, acme.ID
 }
 
 // wantToken opens a store and reads the token of filled.
 func wantToken(t *testing.T, store vault.Storage, err error, key vault.AEAD, tenant uuid.UUID) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	v := must.Get(vault.Open(t.Context(), store, key, nil))(t)
 	defer v.Close()
 	out, err := v.Tenant(tenant).Detokenize(t.Context(), "{{ kept }}")
 	if err != nil || string(out) != `"secret"` {
@@ -119,10 +101,7 @@ func cluster(t *testing.T) string {
 // as returns the address of a database in a cluster, for a role.
 func as(t *testing.T, address, role, database string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	q := u.Query()
 	q.Set("user", role)
 	u.Path, u.RawQuery = "/"+database, q.Encode()
@@ -141,10 +120,7 @@ func TestPostgresOperations(t *testing.T) {
 	execute(t, admin, "CREATE DATABASE copy OWNER vault")
 	address, copied := as(t, server, "vault", "vault"), as(t, server, "vault", "copy")
 	key := vault.NewKey()
-	store, err := postgres.Open(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.Open(t.Context(), address))(t)
 	v, tenant := filled(t, store, key)
 
 	dumpAndRestore(t, address, copied)
@@ -163,19 +139,11 @@ func TestPostgresOperations(t *testing.T) {
 // checkActorQuery reads a token as an application and looks up the entry.
 func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID) {
 	t.Helper()
-	app, err := v.Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{
+	app := must.Get(v.Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Leaked", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := v.Authenticate(t.Context(), app.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.GetToken(t.Context(), "kept"); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	c := must.Get(v.Authenticate(t.Context(), app.Key))(t)
+	must.Get(c.GetToken(t.Context(), "kept"))(t)
 	query := strings.NewReplacer("01980000-0000-7000-8000-000000000001", tenant.String(),
 		"01980000-0000-7000-8000-000000000002", app.ID.String()).Replace(command(t, "SELECT to_timestamp"))
 	rows, err := db.QueryContext(t.Context(), query)
@@ -187,9 +155,7 @@ func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID)
 	for rows.Next() {
 		var at time.Time
 		var operation, entityType, entityID string
-		if err := rows.Scan(&at, &operation, &entityType, &entityID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&at, &operation, &entityType, &entityID))
 		if age := time.Since(at); age.Abs() > time.Hour {
 			t.Errorf("the entry is %v old", age)
 		}
@@ -202,9 +168,7 @@ func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID)
 
 func dumpAndRestore(t *testing.T, from, to string) {
 	t.Helper()
-	if _, err := exec.LookPath("pg_dump"); err != nil {
-		t.Fatalf("pg_dump is not on the PATH; it comes with the client of PostgreSQL: %v", err)
-	}
+	must.Get(exec.LookPath("pg_dump"))(t)
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", command(t, "pg_dump")+command(t, "pg_restore"))
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+from, "NEW_DATABASE_URL="+to)
@@ -218,10 +182,7 @@ func TestSQLiteBackup(t *testing.T) {
 	t.Parallel()
 	folder, key := t.TempDir(), vault.NewKey()
 	path := filepath.Join(folder, "vault.db")
-	store, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), path))(t)
 	_, tenant := filled(t, store, key)
 	backup := filepath.Join(folder, "backup.db")
 	execute(t, openDB(t, "sqlite", path), strings.Replace(command(t, "VACUUM INTO"), "backup.db", backup, 1))
@@ -236,10 +197,7 @@ func TestMasterKeyChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vault.db")
 	old, next := vault.NewKey(), vault.NewKey()
 	open := func() vault.Storage {
-		store, err := sqlite.Open(context.Background(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(sqlite.Open(context.Background(), path))(t)
 		return store
 	}
 	behind, tenant := filled(t, open(), old)
@@ -248,14 +206,10 @@ func TestMasterKeyChange(t *testing.T) {
 		if _, err := behind.Tenant(made).GetToken(t.Context(), "kept"); err != nil {
 			t.Errorf("a node that is a step behind: %v", err)
 		}
-		if err := behind.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, behind.Close())
 		behind = ahead
 	}
-	if err := behind.RewrapDataKeys(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, behind.RewrapDataKeys(t.Context()))
 	wantToken(t, open(), nil, next, tenant)
 	if _, err := vault.Open(t.Context(), open(), old, nil); !errors.Is(err, vault.ErrWrongKey) {
 		t.Errorf("the old key: %v", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
@@ -51,10 +52,8 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 			}
 			kind, body, code, status, answer := m[1], m[2], m[3], m[4], m[5]
 			w := newWorld(t)
-			if _, err := w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "jane-card", Type: vault.TypeCard,
-				Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "jane-card", Type: vault.TypeCard,
+				Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030}}))(t)
 			path, key := w.install(t, kind, code)
 			got, text := w.post(t, path, key, body)
 			if strconv.Itoa(got) != status {
@@ -76,11 +75,8 @@ func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string)
 	app := w.Private.ApplicationID()
 	configuration := map[string]string{"url": w.variables["DESTINATION"] + "/json", "token": "gateway-secret"}
 	if kind == "react" {
-		r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{
-			Name: "documented", Code: code, Configuration: configuration, ApplicationID: app})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{
+			Name: "documented", Code: code, Configuration: configuration, ApplicationID: app}))(t)
 		return "/reactors/" + r.ID.String() + "/react", ""
 	}
 	p := vault.ProxyParams{Name: "documented", DestinationURL: configuration["url"], Configuration: configuration, ApplicationID: app}
@@ -90,33 +86,21 @@ func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string)
 	} else {
 		p.ResponseTransform = transform
 	}
-	x, err := w.Management.CreateProxy(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(w.Management.CreateProxy(t.Context(), p))(t)
 	return "/proxy", x.Key
 }
 
 func (w *world) post(t *testing.T, path, proxyKey, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.server.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, w.server.URL+path, strings.NewReader(body)))(t)
 	req.Header.Set("SVC-API-KEY", w.PrivateKey)
 	req.Header.Set("Content-Type", "application/json")
 	if proxyKey != "" {
 		req.Header.Set("SVC-PROXY-KEY", proxyKey)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(t)
 	return res.StatusCode, string(text)
 }
 
@@ -139,10 +123,7 @@ func words(t *testing.T, file, heading, stop string) []string {
 // literalsOf returns the string literals in the value of a variable.
 func literalsOf(t *testing.T, file, name string, keys bool) []string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 	var all []string
 	add := func(n ast.Node) {
 		ast.Inspect(n, func(n ast.Node) bool {
@@ -220,9 +201,7 @@ func TestBundles(t *testing.T) {
 		"node_modules/twice/main.js":      "exports.twice = (x) => x?.repeat(2) ?? '';",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	_, rest, ok := strings.Cut(readText(t, "reactors.md"), "    "+bundleCommand)
 	line, _, _ := strings.Cut(rest, "\n")
@@ -238,10 +217,7 @@ func TestBundles(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	code, err := os.ReadFile(filepath.Join(dir, "bundle.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(os.ReadFile(filepath.Join(dir, "bundle.js")))(t)
 	if got := runJS(t, string(code), "ab"); got != `["abab",64]` {
 		t.Errorf("the bundle returned %s", got)
 	}
@@ -252,16 +228,10 @@ func runJS(t *testing.T, code string, args any) string {
 	t.Helper()
 	r := jsruntime.New(nil)
 	t.Cleanup(func() { _ = r.Close() })
-	input, err := json.Marshal(map[string]any{"args": args})
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(json.Marshal(map[string]any{"args": args}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := r.Run(ctx, script.Program{Tenant: "t", Source: code}, input, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(r.Run(ctx, script.Program{Tenant: "t", Source: code}, input, nil))(t)
 	return string(out)
 }
 
@@ -318,10 +288,7 @@ module.exports = ({ args: { secret, headers, body } }) => [
 func TestVerificationInGo(t *testing.T) {
 	t.Parallel()
 	c := newCallback(t)
-	header, err := json.Marshal(c.header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := must.Get(json.Marshal(c.header))(t)
 	check := fmt.Sprintf(`package receiver
 
 import ("encoding/json"; "net/http"; "testing"; "time")
@@ -348,9 +315,7 @@ func TestVerify(t *testing.T) {
 `, header, c.secret, c.body)
 	folder := t.TempDir()
 	for name, text := range map[string]string{"receiver.go": receiverOf(t, "go", "package receiver"), "receiver_test.go": check} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1",
 		filepath.Join(folder, "receiver.go"), filepath.Join(folder, "receiver_test.go")).CombinedOutput()

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -87,29 +88,15 @@ var sizeRow = regexp.MustCompile("(?m)^\\| `?(\\w+)`? \\|[^|]*\\| ([\\d,]+) \\|$
 func TestBytesPerToken(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	store, err := postgres.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(postgres.Open(t.Context(), url))(t)
 	v := vaulttest.OpenStorage(t, store, nil)
-	db, err := sql.Open("postgres", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("postgres", url))(t)
 	defer db.Close()
-	empty, err := relationSizes(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := must.Get(relationSizes(t.Context(), db))(t)
 	for from := 0; from < measured; from += batch {
-		if _, err := v.Private.Tokenize(t.Context(), cards(from, batch)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Private.Tokenize(t.Context(), cards(from, batch)))(t)
 	}
-	sizes, err := relationSizes(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sizes := must.Get(relationSizes(t.Context(), db))(t)
 	for name, before := range empty {
 		sizes[name] -= before
 	}

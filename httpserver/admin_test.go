@@ -65,9 +65,7 @@ func TestListLogsFilters(t *testing.T) {
 		"start_date=2026-01-01T14:00:00+01:00":         "late",
 		"start_date=2026-01-01T13:00&end_date=2027-01-01T00:00:00": "late",
 	} {
-		if got := total(query); got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
-		}
+		same(t, query, total(query), want)
 	}
 }
 
@@ -109,9 +107,7 @@ func TestListLogsEndsWithTheRetention(t *testing.T) {
 			must.Get(v.Sweep(t.Context()))(t)
 		}
 		got := []string{seen(""), seen("&entity_id=early"), seen("&end_date=2026-01-02")}
-		if diff := cmp.Diff([]string{step.all, step.early, step.until2Jan}, got); diff != "" {
-			t.Errorf("swept: %t (-want +got):\n%s", step.sweep, diff)
-		}
+		same(t, fmt.Sprintf("swept: %t", step.sweep), got, []string{step.all, step.early, step.until2Jan})
 	}
 }
 
@@ -172,9 +168,7 @@ func TestAuthorizeSessionRules(t *testing.T) {
 	w.do("POST", "/sessions", w.PrivateKey, `{`).wantError(t, 403)
 	res := w.do("POST", "/sessions/authorize", w.PrivateKey,
 		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
-	if res.body != "" {
-		t.Errorf("a body: %s", res.body)
-	}
+	same(t, "a body", res.body, "")
 }
 
 // A destination that is not a host is a 400. The stored form is in lower case and
@@ -236,17 +230,13 @@ func TestAdministration(t *testing.T) {
 			w := newWorld(t, nil)
 			made := w.do("POST", c.path, w.ManagementKey, c.body).want(t, 201)
 			at := c.path + "/" + made.text(t, "id")
-			if got := made.Header.Get("Location"); got != at {
-				t.Errorf("Location %q, want %q", got, at)
-			}
+			same(t, "Location", made.Header.Get("Location"), at)
 			read := w.do("GET", at, w.ManagementKey, "").want(t, 200).decode(t)
 			created := made.decode(t)
 			if name == "application" {
 				delete(created, "key") // the key is shown only once
 			}
-			if diff := cmp.Diff(created, read); diff != "" {
-				t.Errorf("GET differs from the created entity: %s", diff)
-			}
+			same(t, "what GET shows", read, created)
 			replaced := w.do("PUT", at, w.ManagementKey, c.changed).want(t, 200)
 			if replaced.text(t, "name") != "New" || replaced.text(t, "modified_at") == "" {
 				t.Errorf("after PUT: %s", replaced.body)
@@ -254,13 +244,9 @@ func TestAdministration(t *testing.T) {
 			if res := w.do("PATCH", at, w.ManagementKey, c.patch).want(t, 204); res.body != "" {
 				t.Errorf("a body: %s", res.body)
 			}
-			if got := w.do("GET", at, w.ManagementKey, "").text(t, c.field); got != c.patched {
-				t.Errorf("after PATCH %s is %q", c.field, got)
-			}
+			same(t, "after PATCH "+c.field, w.do("GET", at, w.ManagementKey, "").text(t, c.field), c.patched)
 			shown := w.do("PATCH", at, w.ManagementKey, c.patch, "Prefer", "wait=1, Return=Representation").want(t, 200)
-			if diff := cmp.Diff(w.do("GET", at, w.ManagementKey, "").decode(t), shown.decode(t)); diff != "" {
-				t.Errorf("PATCH shows something other than GET: %s", diff)
-			}
+			same(t, "what PATCH shows", shown.decode(t), w.do("GET", at, w.ManagementKey, "").decode(t))
 			w.do("PUT", at, w.ManagementKey, `{"name":"x"}`).wantError(t, 400)
 			w.do("PATCH", at, w.ManagementKey, `{"nope":1}`).wantError(t, 400)
 			w.do("DELETE", at, w.ManagementKey, "").want(t, 204)
@@ -299,9 +285,7 @@ func TestListReactorsAndProxiesByNameAndID(t *testing.T) {
 		} {
 			query = strings.NewReplacer(" ", "%20", "%", "%25", "?", "%3F").Replace(query)
 			res := w.do("GET", path+"?"+query, w.ManagementKey, "").want(t, 200)
-			if diff := cmp.Diff(want, res.idsOf(t)); diff != "" {
-				t.Errorf("%s?%s: %s", path, query, diff)
-			}
+			same(t, path+"?"+query, res.idsOf(t), want)
 		}
 		w.do("GET", path+"?id=nope", w.ManagementKey, "").wantError(t, 400)
 	}
@@ -319,9 +303,7 @@ func TestApplicationOfReactorsAndProxies(t *testing.T) {
 		t.Error(diff)
 	}
 	proxy := w.do("POST", "/proxies", w.ManagementKey, with(proxyBody, app)).want(t, 201)
-	if got := proxy.text(t, "application_id"); got != app {
-		t.Errorf("application_id %q", got)
-	}
+	same(t, "application_id", proxy.text(t, "application_id"), app)
 	for _, bad := range []string{w.Management.ApplicationID().String(), uuid.NewString(), "x"} {
 		body := w.do("POST", "/reactors", w.ManagementKey, with(reactorBody, bad)).wantError(t, 400)
 		if _, ok := body["errors"].(map[string]any)["application.id"]; !ok {
@@ -343,9 +325,7 @@ func TestProxyRequiresAuthByDefaultAndKeepsItsKey(t *testing.T) {
 		t.Errorf("require_auth: %s", made.body)
 	}
 	replaced := w.do("PUT", "/proxies/"+made.text(t, "id"), w.ManagementKey, proxyBody).want(t, 200)
-	if replaced.text(t, "key") != made.text(t, "key") {
-		t.Error("PUT changed the key")
-	}
+	same(t, "the key after PUT", replaced.text(t, "key"), made.text(t, "key"))
 }
 
 func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {
@@ -356,9 +336,7 @@ func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {
 	first := w.do("POST", path, w.ManagementKey, "", "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
 	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 401)
 	again := w.do("POST", path, w.ManagementKey, "", "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
-	if first.body != again.body {
-		t.Error("the replay has another key")
-	}
+	same(t, "the replay", again.body, first.body)
 	w.do("GET", "/tokens", again.text(t, "key"), "").want(t, 200)
 }
 
@@ -375,9 +353,7 @@ func TestOwnApplicationAndPermissionsNeedNoPermission(t *testing.T) {
 			t.Errorf("not a plain array: %s", res.body)
 		}
 	}
-	if got := w.do("GET", "/applications/key", session, "").text(t, "id"); got != w.Public.ApplicationID().String() {
-		t.Errorf("a session acts for %s", got)
-	}
+	same(t, "a session acts for", w.do("GET", "/applications/key", session, "").text(t, "id"), w.Public.ApplicationID().String())
 }
 
 func TestTenantsSelf(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault"
@@ -40,9 +39,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	held.Rest()
 	res := w.do("POST", "/tokens", w.PrivateKey, large)
 	res.wantError(t, 503)
-	if got := res.Header.Get("Retry-After"); got != "1" {
-		t.Errorf("Retry-After %q", got)
-	}
+	same(t, "Retry-After", res.Header.Get("Retry-After"), "1")
 	if _, err := w.Private.Tokenize(t.Context(), vault.JSON(large)); !errors.Is(err, vault.ErrUnavailable) {
 		t.Errorf("in process: %v", err)
 	}
@@ -128,9 +125,7 @@ func TestRateLimitsCountTokens(t *testing.T) {
 	} {
 		c.asked = nil
 		res := w.do(step.method, step.path, step.key, step.body).want(t, step.status)
-		if diff := cmp.Diff(step.asked, c.asked); diff != "" {
-			t.Errorf("%s: calls of the limiter (-want +got)\n%s", step.name, diff)
-		}
+		same(t, step.name+": calls of the limiter", c.asked, step.asked)
 		if got := res.Header.Get("Retry-After"); (got == "2") != (step.status == 429) {
 			t.Errorf("%s: Retry-After %q", step.name, got)
 		}

@@ -75,9 +75,7 @@ func TestAuthenticate(t *testing.T) {
 			janes++
 		}
 	}
-	if janes != 2 {
-		t.Errorf("%d entries name the user, want 2", janes)
-	}
+	same(t, "janes", janes, 2)
 	if res := w.do("GET", "/logs", "", "", "Authorization", "Bearer jane"); res.StatusCode != 403 {
 		t.Errorf("a user has more rights than its application: %d", res.StatusCode)
 	}
@@ -117,9 +115,7 @@ func TestAuthenticateHidesCredentialsFromDestinations(t *testing.T) {
 	for bearer, want := range map[string]string{"Bearer jane": "", "Basic the-destination's": "Basic the-destination's"} {
 		r := w.request("POST", "/proxy", "{}", "SVC-PROXY-KEY", x.Key, "Authorization", bearer, "SVC-API-KEY", w.PrivateKey)
 		w.call(r).want(t, 200)
-		if got := w.dest.last(t).Header.Get("Authorization"); got != want {
-			t.Errorf("the destination of %q got %q", bearer, got)
-		}
+		same(t, "the destination of "+bearer, w.dest.last(t).Header.Get("Authorization"), want)
 	}
 }
 

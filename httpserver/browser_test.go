@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // hostileHeaders act on the origin of the server that relays them.
@@ -43,9 +41,7 @@ func TestRelayedPagesAreSandboxed(t *testing.T) {
 		want[name] = nil
 	}
 	for name, values := range want {
-		if diff := cmp.Diff(values, res.Header.Values(name)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		same(t, name, res.Header.Values(name), values)
 	}
 }
 
@@ -120,9 +116,7 @@ func TestRawProxyChangesNothing(t *testing.T) {
 		t.Fatalf("a navigation is refused: %d", res.StatusCode)
 	}
 	for name, want := range hostileHeaders {
-		if got := res.Header.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		same(t, name, res.Header.Get(name), want)
 	}
 	if got := res.Header.Values("Content-Security-Policy"); len(got) != 1 {
 		t.Errorf("Content-Security-Policy: %q, want the destination's alone", got)

@@ -130,9 +130,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 	}
 	must.Get(io.WriteString(to, oneToken))(t)
 	_ = to.Close()
-	if status := <-answered; status != 201 {
-		t.Errorf("the request in progress: %d", status)
-	}
+	same(t, "the request in progress", <-answered, 201)
 	if err := <-s.ended; err != nil {
 		t.Error(err)
 	}

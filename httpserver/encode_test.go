@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -87,9 +86,7 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 	if tok.ID == "plain text" && tok.Enrichments == nil && (len(got) > tokenSize(tok) || len(got) < tokenSize(tok)-50) {
 		t.Errorf("%d bytes, more than the estimate of %d", len(got), tokenSize(tok))
 	}
-	if diff := cmp.Diff(want.String(), string(got)+"\n"); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, "the text", string(got)+"\n", want.String())
 }
 
 // Tokens have the field transform only if the query asks for it.

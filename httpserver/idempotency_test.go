@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -46,9 +44,7 @@ func TestIdempotencyReplaysByteForByte(t *testing.T) {
 		if first.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" || again.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "true" {
 			t.Errorf("%s: replayed %q, then %q", name, first.Header.Get("SVC-IDEMPOTENT-REPLAYED"), again.Header.Get("SVC-IDEMPOTENT-REPLAYED"))
 		}
-		if now := w.totalLogs(); now != logged {
-			t.Errorf("%s: the replay changed something", name)
-		}
+		same(t, name+": log entries after the replay", w.totalLogs(), logged)
 		if other := w.do(c.method, c.path, c.key, c.body, idempotencyKey, "key 2"); other.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
 			t.Errorf("%s: another key replays", name)
 		}
@@ -87,9 +83,7 @@ func TestIdempotencyKeyInUseIs409(t *testing.T) {
 	<-gate // the first request is about to write
 	busy := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k")
 	busy.wantError(t, 409)
-	if busy.Header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After %q", busy.Header.Get("Retry-After"))
-	}
+	same(t, "Retry-After", busy.Header.Get("Retry-After"), "1")
 	store.gate.Store(nil)
 	store.leave <- struct{}{}
 	made := (<-first).want(t, 201)
@@ -191,9 +185,7 @@ func TestIdempotencyKeyHas1To255PrintableCharacters(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, bad := range []string{"", strings.Repeat("k", 256), "é", "a\tb", "\x7f"} {
 		body := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, bad).wantError(t, 400)
-		if diff := cmp.Diff(titleInvalid, body["title"]); diff != "" {
-			t.Error(diff)
-		}
+		same(t, "title", body["title"], titleInvalid)
 	}
 	for _, good := range []string{"k", strings.Repeat("k", 255), `a "b" ~!`} {
 		w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, good).want(t, 201)

@@ -19,9 +19,7 @@ func TestRateLimitedRequestIs429WithRetryAfter(t *testing.T) {
 	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
 	res := w.do("GET", "/tokens", w.PrivateKey, "")
 	res.wantError(t, 429)
-	if got := res.Header.Get("Retry-After"); got != "10" {
-		t.Errorf("Retry-After %q", got)
-	}
+	same(t, "Retry-After", res.Header.Get("Retry-After"), "10")
 	w.do("GET", "/logs", w.ManagementKey, "").want(t, 200) // other applications are not limited
 	w.do("GET", "/healthz", "", "").want(t, 200)
 	w.do("GET", "/tokens", "", "").wantError(t, 401)
@@ -72,9 +70,7 @@ func TestCORSLetsAPageTokenize(t *testing.T) {
 		"Access-Control-Allow-Origin": "https://shop.example", "Access-Control-Allow-Methods": "GET, HEAD, POST", "Vary": "Origin",
 		"Access-Control-Allow-Headers": "Content-Type, Svc-Api-Key, Svc-Idempotency-Key, Svc-Trace-Id", "Access-Control-Max-Age": "600",
 	} {
-		if got := pre.Header.Get(name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		same(t, name, pre.Header.Get(name), want)
 	}
 	for key, status := range map[string]int{w.PublicKey: 201, "": 401} { // a page can read errors too
 		res := w.do("POST", "/tokens", key, card, "Origin", "https://shop.example").want(t, status)

@@ -130,8 +130,6 @@ func TestFiltersOfLogsAndApplications(t *testing.T) {
 		}
 	}
 	second := w.do("GET", "/applications?type=public&size=3&page=2", w.ManagementKey, "").want(t, 200).decode(t)
-	if n := len(second["data"].([]any)); n != 1 {
-		t.Errorf("the second page has %d applications", n)
-	}
+	same(t, "the second page", len(second["data"].([]any)), 1)
 	w.do("GET", "/logs?actor_id=x", w.ManagementKey, "").wantError(t, 400)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -218,9 +217,7 @@ func (w *world) sendMalformed(t *testing.T) {
 			t.Errorf("%s: an error of %d bytes", name, len(res.body))
 		}
 	}
-	if after := w.state(); after != before {
-		t.Errorf("something changed:\n%s\n%s", before, after)
-	}
+	same(t, "state", w.state(), before)
 }
 
 // keyFor returns the key that may call a path.
@@ -294,9 +291,7 @@ func TestUnknownFieldsAreRefusedEvenIfNull(t *testing.T) {
 		{"POST", "/sessions", w.PublicKey, `{"nope":null}`, "nope"},
 	} {
 		fields := w.do(c.method, c.path, c.key, c.body).wantError(t, 400)["errors"].(map[string]any)
-		if diff := cmp.Diff(map[string]any{c.field: []any{"is not a field of this object"}}, fields); diff != "" {
-			t.Errorf("%s %s %s: %s", c.method, c.path, c.body, diff)
-		}
+		same(t, c.method+" "+c.path+" "+c.body, fields, map[string]any{c.field: []any{"is not a field of this object"}})
 	}
 	w.do("PATCH", reactor, w.ManagementKey, `{"configuration":{"unset":null},"application":null}`).want(t, 204)
 }

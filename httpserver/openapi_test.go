@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -39,15 +38,9 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 			continue
 		}
 		delete(described, name)
-		if diff := cmp.Diff(rt.statuses(), statusesOf(t, op)); diff != "" {
-			t.Errorf("%s: statuses (table -, document +): %s", name, diff)
-		}
-		if diff := cmp.Diff(rt.parameters(), parametersOf(op)); diff != "" {
-			t.Errorf("%s: parameters (table -, document +): %s", name, diff)
-		}
-		if open := op.Security != nil && len(*op.Security) == 0; open != rt.open {
-			t.Errorf("%s: the document requires a key: %v", name, !open)
-		}
+		same(t, name+": statuses", statusesOf(t, op), rt.statuses())
+		same(t, name+": parameters", parametersOf(op), rt.parameters())
+		same(t, name+": open to all", op.Security != nil && len(*op.Security) == 0, rt.open)
 		if p := string(rt.permission); strings.Contains(p, ":") && !strings.HasPrefix(p, "session:") && !strings.Contains(op.Description, p) {
 			t.Errorf("%s: the description does not name %s", name, rt.permission)
 		}
@@ -154,9 +147,7 @@ func checkRequestBody(t *testing.T, name string, rt *route, op *openapi3.Operati
 	t.Helper()
 	want := map[bodyKind]string{jsonBody: "application/json", patchBody: mergePatch, noFieldsBody: "application/json", linesBody: contentLines}[rt.takes]
 	if op.RequestBody == nil || want == "" {
-		if (op.RequestBody == nil) != (want == "") {
-			t.Errorf("%s: the document has a body: %v", name, op.RequestBody != nil)
-		}
+		same(t, name+": no body in the document", op.RequestBody == nil, want == "")
 		return
 	}
 	if op.RequestBody.Value.Content[want] == nil || op.RequestBody.Value.Required == (rt.takes == noFieldsBody) {
@@ -225,9 +216,7 @@ func TestOpenAPIHasTheFieldsOfTheTypes(t *testing.T) {
 			got = append(got, field)
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (Go -, document +): %s", name, diff)
-		}
+		same(t, name+"", got, want)
 	}
 }
 
@@ -320,7 +309,5 @@ func TestOpenAPIIsServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	res := w.do("GET", "/openapi.json", "", "").want(t, http.StatusOK)
-	if res.body != string(openAPIDocument) {
-		t.Error("not the embedded document")
-	}
+	same(t, "the document", res.body, string(openAPIDocument))
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -98,9 +97,7 @@ func TestEmptyObjectInPatchChangesNothing(t *testing.T) {
 	w.do("PATCH", at, w.ManagementKey, `{"application":{},"configuration":{}}`).want(t, 204)
 	after := w.do("GET", at, w.ManagementKey, "").decode(t)
 	for _, field := range []string{"application", "configuration"} {
-		if diff := cmp.Diff(before[field], after[field]); diff != "" {
-			t.Errorf("%s: %s", field, diff)
-		}
+		same(t, field, after[field], before[field])
 	}
 }
 
@@ -109,9 +106,7 @@ func TestTrailingSlashIsTheSameRoute(t *testing.T) {
 	w := newWorld(t, nil)
 	res := w.do("POST", "/tokens/", w.PrivateKey, card).want(t, 201)
 	id := res.text(t, "id")
-	if got := res.Header.Get("Location"); got != "/tokens/"+id {
-		t.Errorf("Location %q", got)
-	}
+	same(t, "Location", res.Header.Get("Location"), "/tokens/"+id)
 	w.do("GET", "/tokens/"+id+"/", w.PrivateKey, "").want(t, 200)
 	w.do("PATCH", "/tokens/"+id+"/", w.PrivateKey, "{}").want(t, 200)
 	w.do("POST", "/tokens/search/", w.PrivateKey, `{"query":"type:card"}`).want(t, 200)
@@ -129,9 +124,7 @@ func TestUnknownPathsAre404AndNeverRedirects(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "CONNECT"} {
 			res := w.do(method, path, w.PrivateKey, "{}")
-			if res.StatusCode != 404 {
-				t.Errorf("%s %s: %d", method, path, res.StatusCode)
-			}
+			same(t, method+" "+path, res.StatusCode, 404)
 			res.wantError(t, 404)
 		}
 	}
@@ -147,9 +140,7 @@ func TestWrongMethodIs405WithAllow(t *testing.T) {
 		for _, method := range []string{"OPTIONS", "TRACE", "PROPFIND", "get"} {
 			res := w.do(method, path, "", "")
 			res.wantError(t, 405)
-			if got := res.Header.Get("Allow"); got != want {
-				t.Errorf("%s %s: Allow %q, want %q", method, path, got, want)
-			}
+			same(t, method+" "+path+": Allow", res.Header.Get("Allow"), want)
 		}
 	}
 }
@@ -260,9 +251,7 @@ func TestOptionsCheck(t *testing.T) {
 		}
 	}
 	for _, good := range []*Options{nil, {}, {Prefix: "BT-", Origins: []string{"*", "https://shop.example:8443"}}} {
-		if err := good.Check(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, good.Check())
 	}
 	defer func() {
 		if recover() == nil {
@@ -327,9 +316,7 @@ func TestTraceIDIsEchoedInEveryResponse(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, path := range []string{"/tokens", "/nope", "//", "/healthz", "/tokens/x/y/z"} {
 		for _, method := range []string{"GET", "PUT"} {
-			if got := w.do(method, path, "", "", "SVC-TRACE-ID", "trace-1").Header.Get("SVC-TRACE-ID"); got != "trace-1" {
-				t.Errorf("%s %s: trace id %q", method, path, got)
-			}
+			same(t, method+" "+path+": trace id", w.do(method, path, "", "", "SVC-TRACE-ID", "trace-1").Header.Get("SVC-TRACE-ID"), "trace-1")
 		}
 	}
 	for _, bad := range []string{"", " ", "a b", "tab\there", strings.Repeat("x", 129), "é"} {
@@ -396,9 +383,7 @@ func TestObserverIsCalledForEachRequest(t *testing.T) {
 		}
 	}
 	want := []string{"POST/tokens201 false", "POST/tokens201 true", "GETunmatched404 false", "other/tokens/{id}405 false"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "got", got, want)
 }
 
 func TestHealthAndReadiness(t *testing.T) {
@@ -411,9 +396,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	w.do("GET", "/healthz", "", "").want(t, 200)
 	res := w.do("GET", "/readyz", "", "")
 	res.wantError(t, 503)
-	if got := res.Header.Get("Retry-After"); got != "1" {
-		t.Errorf("Retry-After is %q, want 1", got)
-	}
+	same(t, "Retry-After", res.Header.Get("Retry-After"), "1")
 }
 
 func TestServerErrorHidesItsCause(t *testing.T) {
@@ -482,12 +465,8 @@ func TestTraceIDOfAContext(t *testing.T) {
 	t.Parallel()
 	w, store := breakableWorld(t)
 	w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "my-trace")
-	if got := *store.trace.Load(); got != "my-trace" {
-		t.Errorf("the storage was called under the trace id %q", got)
-	}
-	if got := vault.TraceID(context.Background()); got != "" {
-		t.Errorf("trace id %q outside of a request", got)
-	}
+	same(t, "trace id of the storage", *store.trace.Load(), "my-trace")
+	same(t, "trace id", vault.TraceID(context.Background()), "")
 }
 
 // The trace id comes from the request, from its W3C trace context, or from

@@ -31,17 +31,13 @@ func TestProxyStreamsResponsesInConstantMemory(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if i%2000 == 0 {
 			runtime.ReadMemStats(&m)
 			peak = max(peak, m.HeapInuse)
 		}
 	}
-	if n != size {
-		t.Errorf("%d bytes arrived", n)
-	}
+	same(t, "n", n, size)
 	if peak > base+64<<20 {
 		t.Errorf("the heap grew from %d to %d MiB", base>>20, peak>>20)
 	}

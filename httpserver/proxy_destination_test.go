@@ -287,9 +287,7 @@ func TestProxyStreamsResponses(t *testing.T) {
 	res := must.Get(w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", w.proxy(nil).Key)))(t)
 	defer res.Body.Close()
 	for range 2 {
-		if _, err := io.ReadFull(res.Body, make([]byte, size)); err != nil {
-			t.Error(err)
-		}
+		must.Get(io.ReadFull(res.Body, make([]byte, size)))(t)
 		read <- struct{}{}
 	}
 	if n, err := res.Body.Read(make([]byte, 1)); err != io.EOF {

@@ -26,9 +26,7 @@ func TestProxyRefusesPrivateAddresses(t *testing.T) {
 	w := newWorld(t, nil)
 	dest := newDestination(t, nil)
 	_, port, err := net.SplitHostPort(dest.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, host := range []string{
 		"127.0.0.1", "localhost", "foo.localhost", "LOCALHOST.", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[::127.0.0.1]",
 		"2130706433", "0177.0.0.1", "0x7f.1", "127.1", "0", "0.0.0.0", "[::]",
@@ -40,16 +38,12 @@ func TestProxyRefusesPrivateAddresses(t *testing.T) {
 			t.Errorf("%s: %v", host, body)
 		}
 		create := w.do("POST", "/proxies", w.ManagementKey, `{"name":"x","destination_url":"`+target+`"}`)
-		if create.StatusCode != 400 {
-			t.Errorf("%s can be stored: %d", host, create.StatusCode)
-		}
+		same(t, host+": status of the create", create.StatusCode, 400)
 	}
 	for _, target := range []string{"http://example.com/", "gopher://example.com/", "file:///etc/passwd", "https:example.com", "//example.com", "https://a:b@example.com/", "https://example.com:0/", "https://exa mple.com/"} {
 		w.do("GET", "/proxy", w.PrivateKey, "", "SVC-PROXY-URL", target).wantProxyError(t, 400)
 	}
-	if dest.count() != 0 {
-		t.Error("loopback was reached")
-	}
+	same(t, "requests to loopback", dest.count(), 0)
 }
 
 // TestProxyUsesTheCurrentPolicy stores a proxy under one policy and invokes it
@@ -61,8 +55,7 @@ func TestProxyUsesTheCurrentPolicy(t *testing.T) {
 	key := vault.NewKey()
 	reopen := func(cfg vault.Config) *vault.Vault {
 		store := must.Get(sqlite.Open(t.Context(), path))(t)
-		v := must.Get(vault.Open(t.Context(), store, key, &cfg))(t)
-		return v
+		return must.Get(vault.Open(t.Context(), store, key, &cfg))(t)
 	}
 	v := reopen(vault.Config{Egress: trusting(dest.Server)})
 	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
@@ -181,13 +174,9 @@ func TestProxyIsRateLimitedAndNotIdempotent(t *testing.T) {
 	x := w.proxy(nil)
 	for range 2 {
 		res := w.invoke(x, "POST", "", "same", "SVC-IDEMPOTENCY-KEY", "k", "Content-Type", "text/plain").wantDestination(t, 200, "")
-		if res.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
-			t.Error("replayed")
-		}
+		same(t, "replayed", res.Header.Get("SVC-IDEMPOTENT-REPLAYED"), "")
 	}
-	if w.dest.count() != 2 {
-		t.Errorf("%d requests arrived", w.dest.count())
-	}
+	same(t, "requests at the destination", w.dest.count(), 2)
 	if res := w.invoke(x, "POST", "", ""); res.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	} else {
@@ -219,15 +208,11 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 	for range 2 {
 		res := call(first.Key)
 		res.wantProxyError(t, 429)
-		if got := res.Header.Get("Retry-After"); got != "3600" {
-			t.Errorf("Retry-After %q", got)
-		}
+		same(t, "Retry-After", res.Header.Get("Retry-After"), "3600")
 	}
 	call(second.Key).wantDestination(t, 200, "")
 	w.invoke(first, "GET", "", "").wantDestination(t, 200, "")
-	if got := w.dest.count(); got != 5 {
-		t.Errorf("%d calls reached the destination", got)
-	}
+	same(t, "requests at the destination", w.dest.count(), 5)
 
 	before := asked.Load()
 	for i := range 5 {
@@ -249,9 +234,7 @@ func TestProxyUnderAPrefixOfTheMux(t *testing.T) {
 	r := w.request("GET", "/", "", "SVC-PROXY-KEY", x.Key)
 	r.URL.Host, r.URL.Path, r.URL.RawPath = mounted.Listener.Addr().String(), "/vault/proxy/a/b//", "/vault/proxy/a%2Fb//"
 	w.call(r).wantDestination(t, 200, "")
-	if got := w.dest.last(t).RequestURI; got != "/a%2Fb//" {
-		t.Errorf("arrived: %s", got)
-	}
+	same(t, "arrived", w.dest.last(t).RequestURI, "/a%2Fb//")
 }
 
 func TestProxyPanicsAreErrorsOfTheProxy(t *testing.T) {

@@ -25,9 +25,7 @@ func TestProxyForwardsMethodPathQueryHeadersAndBody(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"} {
 		res := w.invoke(x, method, "/a%2Fb/c;d/e(f)'/?q=x%20y&&z", "ping", "Authorization", "Bearer dest", "Content-Type", "text/plain", "X-Two", "1", "X-Two", "2")
 		res.wantDestination(t, http.StatusTeapot, "short and stout")
-		if res.Header.Get("X-Answer") != "yes" {
-			t.Error("the destination's headers are missing")
-		}
+		same(t, "a header of the destination", res.Header.Get("X-Answer"), "yes")
 		got := w.dest.last(t)
 		if got.Method != method || got.RequestURI != "/v1/a%2Fb/c;d/e(f)'/?a=1&b=%20&q=x%20y&&z" || got.body != "ping" {
 			t.Errorf("arrived: %s %s %q", got.Method, got.RequestURI, got.body)
@@ -35,9 +33,7 @@ func TestProxyForwardsMethodPathQueryHeadersAndBody(t *testing.T) {
 		if got.Header.Get("Authorization") != "Bearer dest" || !slices.Equal(got.Header["X-Two"], []string{"1", "2"}) {
 			t.Errorf("headers: %v", got.Header)
 		}
-		if "https://"+got.Host != w.dest.URL {
-			t.Errorf("Host is %s", got.Host)
-		}
+		same(t, "Host", "https://"+got.Host, w.dest.URL)
 	}
 }
 
@@ -62,9 +58,7 @@ func TestProxyComposesPathsByteForByte(t *testing.T) {
 	} {
 		x := w.proxy(func(p *vault.ProxyParams) { p.DestinationURL += tc.base })
 		w.invoke(x, "GET", tc.suffix, "").wantDestination(t, 200, "")
-		if got := w.dest.last(t).RequestURI; got != tc.want {
-			t.Errorf("%q + %q: %s, want %s", tc.base, tc.suffix, got, tc.want)
-		}
+		same(t, tc.base+" + "+tc.suffix, w.dest.last(t).RequestURI, tc.want)
 	}
 	x := w.proxy(nil)
 	arrived := w.dest.count()
@@ -73,9 +67,7 @@ func TestProxyComposesPathsByteForByte(t *testing.T) {
 		r.URL = &url.URL{Scheme: "http", Host: r.URL.Host, Opaque: "/proxy" + suffix}
 		w.call(r).wantProxyError(t, 400)
 	}
-	if w.dest.count() != arrived {
-		t.Error("a dot segment was forwarded")
-	}
+	same(t, "requests at the destination", w.dest.count(), arrived)
 }
 
 func TestProxyKeyInHeaderOrQuery(t *testing.T) {
@@ -88,13 +80,9 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 	}
 	send("/proxy?svc-proxy-key="+x.Key).wantDestination(t, 200, "")
 	send("/proxy?svc-proxy-key="+x.Key, "SVC-PROXY-KEY", other.Key).wantDestination(t, 200, "")
-	if got := w.dest.last(t).RequestURI; got != "/other" {
-		t.Errorf("the header must take precedence; %s arrived", got)
-	}
+	same(t, "with both a header and a query", w.dest.last(t).RequestURI, "/other")
 	send("/proxy", "SVC-PROXY-KEY", x.Key, "SVC-PROXY-URL", w.dest.URL+"/url").wantDestination(t, 200, "")
-	if got := w.dest.last(t).RequestURI; got != "/" {
-		t.Errorf("the key must take precedence over the URL; %s arrived", got)
-	}
+	same(t, "with both a key and a URL", w.dest.last(t).RequestURI, "/")
 	for name, tc := range map[string]struct {
 		status int
 		res    *response
@@ -106,9 +94,7 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 		"two keys":            {400, send("/proxy", "SVC-PROXY-KEY", x.Key, "SVC-PROXY-KEY", x.Key)},
 		"two in the query":    {400, send("/proxy?svc-proxy-key=" + x.Key + "&svc-proxy-key=" + other.Key)},
 	} {
-		if tc.res.StatusCode != tc.status {
-			t.Errorf("%s: %d, want %d", name, tc.res.StatusCode, tc.status)
-		}
+		same(t, name, tc.res.StatusCode, tc.status)
 		tc.res.wantProxyError(t, tc.status)
 	}
 	if body := send("/proxy").body; !strings.Contains(body, `"errors":{"SVC-PROXY-KEY":[`) {
@@ -206,17 +192,13 @@ func TestProxyHeaderRules(t *testing.T) {
 	got := w.dest.last(t).Header
 	want := http.Header{"Svc-Trace-Id": {"trace-7"}, "Traceparent": {traceparent}, "Tracestate": {"a=1"}, "X-Kept": {"1"}, "Accept-Encoding": {"br"}}
 	got.Del("User-Agent")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("headers at the destination (-want +got):\n%s", diff)
-	}
+	same(t, "headers at the destination", got, want)
 	for _, name := range []string{"Date", "Content-Length"} {
 		res.Header.Del(name)
 	}
 	want = http.Header{"Svc-Proxy-Destination-Status": {"200"}, "Svc-Trace-Id": {"trace-7"}, "X-Two": {"a", "b"},
 		"Content-Security-Policy": {"sandbox"}, "Cross-Origin-Resource-Policy": {"same-origin"}, "X-Content-Type-Options": {"nosniff"}}
-	if diff := cmp.Diff(want, res.Header); diff != "" {
-		t.Errorf("headers of the response (-want +got):\n%s", diff)
-	}
+	same(t, "headers of the response", res.Header, want)
 }
 
 func TestProxyInjectsKeepAliveAndConnection(t *testing.T) {
@@ -239,9 +221,7 @@ func TestProxyWithAnotherPrefix(t *testing.T) {
 	w := newProxyWorld(t, nil, &Options{Prefix: "BT-"}, nil)
 	x := w.proxy(nil)
 	res := w.call(w.request("GET", "/proxy?bt-proxy-key="+x.Key+"&svc-proxy-key=kept", "", "BT-API-KEY", w.PrivateKey, "SVC-HEADER", "kept", "BT-HEADER", "dropped"))
-	if res.Header.Get("BT-PROXY-DESTINATION-STATUS") != "200" {
-		t.Errorf("%d %v", res.StatusCode, res.Header)
-	}
+	same(t, "status of the destination", res.Header.Get("BT-PROXY-DESTINATION-STATUS"), "200")
 	got := w.dest.last(t)
 	if got.RequestURI != "/?svc-proxy-key=kept" || got.Header.Get("SVC-HEADER") != "kept" || got.Header.Get("BT-HEADER") != "" || got.Header.Get("BT-TRACE-ID") == "" {
 		t.Errorf("arrived: %s %v", got.RequestURI, got.Header)
@@ -268,9 +248,7 @@ func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 	w.invoke(x, "GET", "", "", "X-Name", "{{ tok }}").wantProxyError(t, 400)
 	_, elsewhere := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}}})
 	w.call(w.request("POST", "/proxy", body, "SVC-API-KEY", elsewhere, "SVC-PROXY-KEY", x.Key, "Content-Type", typ)).wantProxyError(t, 403)
-	if w.dest.count() != 1 {
-		t.Error("a refused request was forwarded")
-	}
+	same(t, "requests at the destination", w.dest.count(), 1)
 	w.invoke(x, "GET", "/?q=%7B%7Bnobody%7D%7D", "", "X-Name", "{{ {{tok}}").wantDestination(t, 200, "")
 }
 
@@ -289,9 +267,7 @@ func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 	}
 	able := w.proxy(application(w.Private))
 	send(able).wantDestination(t, 200, "")
-	if got := w.dest.last(t).body; got != "secret" {
-		t.Errorf("arrived: %q", got)
-	}
+	same(t, "arrived", w.dest.last(t).body, "secret")
 	send(able, "SVC-API-KEY", w.PublicKey).wantProxyError(t, 403) // the key decides the identity
 	send(w.proxy(application(w.Public))).wantProxyError(t, 403)
 	send(w.proxy(anonymous)).wantProxyError(t, 403)
@@ -318,9 +294,7 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{"token use Token used by private", "token create Token created by private"}, entries("tok")); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "log entries", entries("tok"), []string{"token use Token used by private", "token create Token created by private"})
 	if diff := cmp.Diff([]string{"proxy use Proxy invoked by private", "proxy create Proxy created"}, entries(x.ID.String())); diff != "" {
 		t.Error(diff)
 	}
@@ -349,9 +323,7 @@ func TestProxyDetokenizesByContentType(t *testing.T) {
 		},
 	} {
 		w.invoke(x, "POST", "", bodies[0], "Content-Type", typ).wantDestination(t, 200, "")
-		if diff := cmp.Diff(bodies[1], w.dest.last(t).body); diff != "" {
-			t.Errorf("%s (-want +got): %s", typ, diff)
-		}
+		same(t, typ, w.dest.last(t).body, bodies[1])
 	}
 }
 
@@ -365,8 +337,6 @@ func TestTransformKeepsTheTrace(t *testing.T) {
 	w.invoke(x, "POST", "", "{}", "SVC-TRACE-ID", "trace-7", "traceparent", traceparent).wantDestination(t, 200, "")
 	got := w.dest.last(t).Header
 	for name, want := range map[string]string{"X-Saw": "undefined", "SVC-TRACE-ID": "trace-7", "traceparent": traceparent} {
-		if got.Get(name) != want {
-			t.Errorf("%s is %q, want %q", name, got.Get(name), want)
-		}
+		same(t, name, got.Get(name), want)
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
@@ -62,9 +60,7 @@ func TestRequestTransform(t *testing.T) {
 		got := w.dest.last(t)
 		got.body = strings.Replace(got.body, `"Accept-Encoding":"",`, "", 1)
 		got.body = strings.Replace(got.body, `"User-Agent":"Go-http-client/1.1",`, "", 1)
-		if diff := cmp.Diff(tc.want, got.body); diff != "" {
-			t.Errorf("%s: %s", tc.typ, diff)
-		}
+		same(t, tc.typ, got.body, tc.want)
 		if got.Method != tc.method || got.Header.Get("X-Key") != "sk_live" || got.Header.Get("X-A") != "" || got.Header.Get("SVC-TRACE-ID") == "" {
 			t.Errorf("%s: %s %v", tc.typ, got.Method, got.Header)
 		}
@@ -97,9 +93,7 @@ func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case
 				t.Errorf("arrived: %q at %s", got.body, got.Host)
 			}
 			for name, values := range tc.header {
-				if diff := cmp.Diff(values, got.Header[name]); diff != "" {
-					t.Errorf("%s: %s", name, diff)
-				}
+				same(t, name, got.Header[name], values)
 			}
 		})
 	}
@@ -124,9 +118,7 @@ func TestTransformErrors(t *testing.T) { //nolint:tparallel // each case counts 
 		t.Run(name, func(t *testing.T) {
 			before := w.dest.count()
 			w.invoke(w.transforms(tc.code, ""), "POST", "", "").wantProxyError(t, tc.status)
-			if w.dest.count() != before {
-				t.Error("the request was forwarded")
-			}
+			same(t, "requests at the destination", w.dest.count(), before)
 			w.invoke(w.transforms("", tc.code), "POST", "", "").wantProxyError(t, tc.status)
 		})
 	}
@@ -208,9 +200,7 @@ func TestResponseTransform(t *testing.T) {
 			t.Errorf("%s: %v", path, res.Header)
 		}
 	}
-	if got := w.dest.last(t).Header.Get("Accept-Encoding"); got != "identity" {
-		t.Errorf("Accept-Encoding: %s", got)
-	}
+	same(t, "Accept-Encoding", w.dest.last(t).Header.Get("Accept-Encoding"), "identity")
 	w.invoke(x, "GET", "/text", "").wantDestination(t, 200, `{"seen":"body,headers","was":"text �"}`)
 	w.invoke(x, "GET", "/404", "").wantDestination(t, 404, `{"pan":"4242"}`)
 	w.invoke(x, "GET", "/none", "").wantDestination(t, 204, "")
@@ -245,9 +235,7 @@ func TestTransformsCallProxies(t *testing.T) {
 		through := w.transforms(`return req.args`, "")
 		code := fmt.Sprintf(`await req.bt.proxy.post({proxyKey: %q, body: {n: '{{ ' + 'tok }}'}%s}); return {}`, through.Key, option)
 		w.invoke(w.transforms("", code), "GET", "", "")
-		if got := w.dest.last(t).body; got != `{"n":"`+want+`"}` {
-			t.Errorf("with the options %q %s arrived", option, got)
-		}
+		same(t, "with the options "+option, w.dest.last(t).body, `{"n":"`+want+`"}`)
 	}
 	circle := w.transforms(`return {}`, "")
 	must.Get(w.Management.PatchProxy(t.Context(), circle.ID, vault.JSON(fmt.Sprintf(

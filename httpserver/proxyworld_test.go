@@ -108,8 +108,7 @@ func (w *proxyWorld) proxy(change func(*vault.ProxyParams)) *vault.Proxy {
 	if change != nil {
 		change(&p)
 	}
-	x := must.Get(w.Management.CreateProxy(w.t.Context(), p))(w.t)
-	return x
+	return must.Get(w.Management.CreateProxy(w.t.Context(), p))(w.t)
 }
 
 // anonymous makes a proxy that can be called without a key.
@@ -136,10 +135,7 @@ func (w *proxyWorld) call(r *http.Request) *response {
 	w.t.Helper()
 	res := must.Get(w.http.Do(r))(w.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.t.Fatalf("the response was cut off: %v", err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(w.t)
 	return &response{res, string(body)}
 }
 
@@ -156,9 +152,7 @@ func (r *response) wantProxyError(t testing.TB, status int) map[string]any {
 	if r.StatusCode != status {
 		t.Fatalf("status %d, want %d: %s", r.StatusCode, status, r.body)
 	}
-	if r.Header.Get("SVC-PROXY-DESTINATION-STATUS") != "" {
-		t.Error("an error of the proxy has the destination's status")
-	}
+	same(t, "the destination's status", r.Header.Get("SVC-PROXY-DESTINATION-STATUS"), "")
 	if r.Header.Get("SVC-TRACE-ID") == "" {
 		t.Error("no trace id")
 	}
@@ -177,8 +171,6 @@ func (r *response) wantDestination(t testing.TB, status int, body string) *respo
 	if r.StatusCode != status || r.Header.Get("SVC-PROXY-DESTINATION-STATUS") != strconv.Itoa(status) {
 		t.Fatalf("status %d, destination %q, want %d: %s", r.StatusCode, r.Header.Get("SVC-PROXY-DESTINATION-STATUS"), status, r.body)
 	}
-	if r.body != body {
-		t.Errorf("body %q, want %q", r.body, body)
-	}
+	same(t, "body", r.body, body)
 	return r
 }

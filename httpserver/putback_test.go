@@ -47,9 +47,7 @@ func TestGetChangePutBack(t *testing.T) {
 				delete(changing, "modified_at")
 				delete(changing, "modified_by")
 			}
-			if diff := cmp.Diff(shown, now); diff != "" {
-				t.Errorf("%s of a %s (-want +got):\n%s", method, name, diff)
-			}
+			same(t, method+" of a "+name, now, shown)
 		}
 	}
 }
@@ -77,9 +75,7 @@ func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 			if field == "modified_at" || field == "modified_by" {
 				continue
 			}
-			if diff := cmp.Diff(shown[field], now[field]); diff != "" {
-				t.Errorf("%s of a %s changed (-want +got):\n%s", field, name, diff)
-			}
+			same(t, field+" of a "+name, now[field], shown[field])
 		}
 		body["nope"] = 1
 		if text, err = json.Marshal(body); err != nil {

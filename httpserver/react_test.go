@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -89,13 +88,9 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 			t.Errorf("%s: code has set headers of the server: %v", code, res.Header)
 		}
 		for _, name := range []string{"Keep-Alive", "Te", "Proxy-Connection", "Date"} {
-			if value := res.Header.Get(name); value != "" {
-				t.Errorf("%s: code has set %s of the connection to %s", code, name, value)
-			}
+			same(t, code+": "+name+" of the connection", res.Header.Get(name), "")
 		}
-		if chose := res.Header.Get("SVC-CUSTOM-RESPONSE") == "true"; chose != (want.status == 418) {
-			t.Errorf("%s: marked as a response of code: %v", code, chose)
-		}
+		same(t, code+": marked as a response of code", res.Header.Get("SVC-CUSTOM-RESPONSE") == "true", want.status == 418)
 	}
 	broken, _ := json.Marshal(map[string]any{"name": "x", "code": "module.exports = (", "configuration": map[string]string{}})
 	w.do("POST", "/reactors", w.ManagementKey, string(broken)).want(t, 422)
@@ -119,9 +114,7 @@ func wantSandboxed(t *testing.T, res *response) {
 		"Set-Cookie": nil, "Set-Cookie2": nil, "Location": nil, "Refresh": nil, "Clear-Site-Data": nil, "Strict-Transport-Security": nil, "Service-Worker-Allowed": nil,
 		"Trailer:Svc-Trace-Id": nil,
 	} {
-		if diff := cmp.Diff(want, res.Header.Values(name)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		same(t, name, res.Header.Values(name), want)
 	}
 }
 
@@ -173,9 +166,7 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	defer hook.Close()
 	path := w.newReactor(`module.exports = async (req) => ({raw: req.args.n + 1})`)
 	res := w.do("POST", path, w.PrivateKey, `{"args":{"n":1},"callback_url":"`+hook.URL+`","timeout_ms":10000}`, "SVC-TRACE-ID", "trace-1").want(t, 202)
-	if res.body != "" {
-		t.Errorf("body = %q, want none", res.body)
-	}
+	same(t, "body", res.body, "")
 	must.Do(t, w.Work(t.Context()))
 	callback := strings.SplitN(<-got, " ", 3)
 	if callback[0] != res.Header.Get("SVC-JOB-ID") || callback[1] != "trace-1" || callback[2] != `{"raw":2}` {
@@ -258,9 +249,7 @@ func TestCallbackGetsTheErrorOfASynchronousRun(t *testing.T) {
 		answer := w.do("POST", path, w.PrivateKey, `{}`).want(t, status)
 		w.do("POST", path, w.PrivateKey, `{"callback_url":"`+hook.URL+`"}`).want(t, 202)
 		must.Do(t, w.Work(t.Context()))
-		if diff := cmp.Diff(strings.TrimSpace(answer.body), <-got); diff != "" {
-			t.Errorf("%s: the callback differs from the response: %s", code, diff)
-		}
+		same(t, code+": the callback", <-got, strings.TrimSpace(answer.body))
 	}
 }
 

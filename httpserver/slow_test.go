@@ -116,9 +116,7 @@ func TestSlowBodiesNeedAMinimumRate(t *testing.T) {
 		for _, wait := range test.waits {
 			p.Note(wait, test.bytes)
 		}
-		if got := p.Until(start).Sub(start); got != test.left {
-			t.Errorf("%s: %s are left, want %s", test.name, got, test.left)
-		}
+		same(t, test.name, p.Until(start).Sub(start), test.left)
 	}
 }
 

@@ -159,9 +159,7 @@ func TestACutOffBodyChangesNothing(t *testing.T) {
 		must.Do(t, conn.CloseWrite())
 		readAnswer(t, conn).wantError(t, 400)
 	}
-	if after := w.state(); after != before {
-		t.Errorf("%s, then %s", before, after)
-	}
+	same(t, "state", w.state(), before)
 }
 
 func TestABodyOfUnknownLengthIsBounded(t *testing.T) {

@@ -47,9 +47,7 @@ func TestTenantWithItsOwnKey(t *testing.T) {
 		t.Errorf("the key (-want +got):\n%s", diff)
 	}
 	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"Acme","key":{"uri":"test://other"}}`).want(t, 200)
-	if diff := cmp.Diff(any(want), self()["key"]); diff != "" {
-		t.Errorf("the key after a PUT (-want +got):\n%s", diff)
-	}
+	same(t, "the key after a PUT", self()["key"], any(want))
 
 	key.denied.Store(true)
 	for w.TenantKeyStates()[vault.TenantKeyDenied] != 1 {

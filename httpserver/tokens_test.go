@@ -52,15 +52,9 @@ func TestCreateTokenReturnsMaskedDataAndLocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	res := w.do("POST", "/tokens", w.PublicKey, `{"id":"my token","type":"token","data":"secret-value"}`).want(t, 201)
-	if got := res.Header.Get("Location"); got != "/tokens/my%20token" {
-		t.Errorf("Location %q", got)
-	}
-	if got := res.text(t, "data"); got != "XXXXXXXXalue" {
-		t.Errorf("data %q", got)
-	}
-	if got := w.do("GET", res.Header.Get("Location"), w.PrivateKey, "").want(t, 200).text(t, "id"); got != "my token" {
-		t.Errorf("the Location leads to %q", got)
-	}
+	same(t, "Location", res.Header.Get("Location"), "/tokens/my%20token")
+	same(t, "data", res.text(t, "data"), "XXXXXXXXalue")
+	same(t, "the Location leads to", w.do("GET", res.Header.Get("Location"), w.PrivateKey, "").want(t, 200).text(t, "id"), "my token")
 	w.do("POST", "/tokens", w.PublicKey, `{"id":"my token","type":"token","data":"other"}`).wantError(t, 409)
 }
 
@@ -122,9 +116,7 @@ func TestListTokensFilters(t *testing.T) {
 		"=":             {"three", "two", "one"},
 	} {
 		res := w.do("GET", "/tokens?"+strings.NewReplacer(`"`, "%22", "{", "%7B", "}", "%7D").Replace(query), w.PrivateKey, "").want(t, 200)
-		if diff := cmp.Diff(want, res.idsOf(t)); diff != "" {
-			t.Errorf("%s: %s", query, diff)
-		}
+		same(t, query, res.idsOf(t), want)
 	}
 }
 
@@ -177,9 +169,7 @@ func TestPatchNeedsTheMergePatchContentType(t *testing.T) {
 		for _, bad := range []string{"", "application/json", "text/plain", "merge-patch+json", "application/merge-patch+jsonx", ";", "application/merge-patch+json/x"} {
 			res := w.do("PATCH", path, c.key, `not json`, "Content-Type", bad)
 			res.wantError(t, 415)
-			if res.Header.Get("Accept-Patch") != mergePatch {
-				t.Errorf("%s: no Accept-Patch", path)
-			}
+			same(t, path+": Accept-Patch", res.Header.Get("Accept-Patch"), mergePatch)
 		}
 		for _, good := range []string{mergePatch, mergePatch + "; charset=utf-8", "Application/Merge-Patch+JSON", mergePatch + ";charset=UTF-8"} {
 			w.do("PATCH", path, c.key, `{}`, "Content-Type", good).want(t, c.good)
@@ -208,9 +198,7 @@ func TestExpiresAtAcceptsTwoFormatsAndReturnsISO8601(t *testing.T) {
 		"2030-08-26T19:23:57+02:00":   "2030-08-26T17:23:57Z",
 	} {
 		body := fmt.Sprintf(`{"type":"token","data":1,"expires_at":%q}`, sent)
-		if got := w.do("POST", "/tokens", w.PrivateKey, body).want(t, 201).text(t, "expires_at"); got != want {
-			t.Errorf("%s: %s, want %s", sent, got, want)
-		}
+		same(t, sent, w.do("POST", "/tokens", w.PrivateKey, body).want(t, 201).text(t, "expires_at"), want)
 	}
 	w.do("POST", "/tokens", w.PrivateKey, `{"type":"token","data":1,"expires_at":"1/1/2020"}`).wantError(t, 400)
 }
@@ -221,9 +209,7 @@ func TestSearchTokens(t *testing.T) {
 	w.create(`{"id":"first","type":"social_security_number","data":"123-45-6789"}`)
 	w.create(`{"id":"second","type":"token","data":"x","metadata":{"user":"Jane"}}`)
 	res := w.do("POST", "/tokens/search", w.PrivateKey, `{"query":"data:6789 OR metadata.user:jane","size":1,"page":2}`).want(t, 200)
-	if diff := cmp.Diff([]string{"first"}, res.idsOf(t)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, "ids", res.idsOf(t), []string{"first"})
 	w.do("GET", "/tokens/search", w.PrivateKey, "").wantError(t, http.StatusMethodNotAllowed)
 }
 
@@ -247,7 +233,5 @@ func TestTakenIDInABatch(t *testing.T) {
 		"title": "Conflict", "status": 409.0, "detail": "The request has values that are taken; errors lists them.",
 		"errors": map[string]any{"a[1].id": []any{"is the id of another token"}},
 	}
-	if diff := cmp.Diff(want, res); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, "res", res, want)
 }

@@ -15,8 +15,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -147,10 +149,7 @@ var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
 
 func theDocument(t testing.TB) *openapi3.T {
 	t.Helper()
-	doc, err := loadDocument()
-	if err != nil {
-		t.Fatalf("openapi.json: %v", err)
-	}
+	doc := must.Get(loadDocument())(t)
 	return doc
 }
 
@@ -229,4 +228,12 @@ func (b *safeBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// same fails the test unless two values are equal.
+func same[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

@@ -35,9 +35,7 @@ func TestProxyIsNotChosenByAQuery(t *testing.T) {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
-	if f.count() != 0 {
-		t.Errorf("%d requests were sent", f.count())
-	}
+	same(t, "requests", f.count(), 0)
 }
 
 // Only the client sets headers with the API's prefix.
@@ -104,15 +102,11 @@ func TestProxyResponsesStream(t *testing.T) {
 		from <-chan string
 		want string
 	}{{arrived, "abc"}, {got, "one"}} {
-		if piece := <-step.from; piece != step.want {
-			t.Errorf("%q arrived, want %q", piece, step.want)
-		}
+		same(t, "step", <-step.from, step.want)
 	}
 	close(release)
 	feed.Close()
-	if piece := <-got; piece != "two" {
-		t.Errorf("%q arrived at the end", piece)
-	}
+	same(t, "response", <-got, "two")
 	<-got
 }
 
@@ -143,9 +137,7 @@ func TestInvokeProxyIsSentOnce(t *testing.T) {
 				t.Error("no error although the connection broke")
 			}
 			seen := srv.requests()
-			if len(seen) != 2 {
-				t.Errorf("%d requests arrived, want 2", len(seen))
-			}
+			same(t, "len(seen)", len(seen), 2)
 			for _, r := range seen {
 				if len(r.TransferEncoding) != 0 || r.ContentLength != 0 {
 					t.Errorf("a body is announced: length %d, %v", r.ContentLength, r.TransferEncoding)

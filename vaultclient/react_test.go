@@ -44,9 +44,7 @@ func TestReactIsRetriedOnlyWithAKey(t *testing.T) {
 			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
 		}
 	}
-	if got := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t).Pagination.TotalItems; got != 4 {
-		t.Errorf("the code ran %d times, want 4", got)
-	}
+	same(t, "tokens", must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t).Pagination.TotalItems, 4)
 }
 
 // A response that code built is not mistaken for a failing server or an error

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -43,9 +41,7 @@ func TestLostResponsesAreRetried(t *testing.T) {
 			if got, err := f.Private.GetToken(t.Context(), tok.ID); err != nil || got.ID != tok.ID {
 				t.Errorf("the token does not exist: %v", err)
 			}
-			if n := f.tokens(t); n != 1 {
-				t.Errorf("%d tokens were created", n)
-			}
+			same(t, "tokens", f.tokens(t), 1)
 			keys := f.headers("SVC-IDEMPOTENCY-KEY")
 			if len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
 				t.Errorf("idempotency keys %q", keys)
@@ -302,9 +298,7 @@ func TestRetryWhileFirstRequestIsInProgress(t *testing.T) {
 	if err != nil || f.count() != 3 || f.tokens(t) != 1 {
 		t.Fatalf("%d requests, %d tokens, error %v", f.count(), f.tokens(t), err)
 	}
-	if _, err := f.Private.GetToken(t.Context(), tok.ID); err != nil {
-		t.Error(err)
-	}
+	must.Get(f.Private.GetToken(t.Context(), tok.ID))(t)
 }
 
 // gate is a storage whose writes can be blocked.
@@ -358,10 +352,11 @@ func TestIdempotencyKeys(t *testing.T) {
 	c := f.client(t, f.PrivateKey, vaultclient.Options{})
 	ctx := vaultclient.WithIdempotencyKey(t.Context(), "order 17")
 	one := must.Get(c.CreateToken(ctx, generic))(t)
-	same := must.Get(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(ctx, generic))(t)
+	again := must.Get(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(ctx, generic))(t)
 	other := must.Get(c.CreateToken(t.Context(), generic))(t)
-	if diff := cmp.Diff(one, same); diff != "" || one.ID == other.ID {
-		t.Errorf("the second call with the key is not a replay: %s", diff)
+	same(t, "the second call with the key", again, one)
+	if one.ID == other.ID {
+		t.Error("a call without the key is a replay")
 	}
 	for _, call := range []func() error{
 		func() error { _, err := c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`)); return err },
@@ -377,9 +372,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Errorf("a random key is %q", got[2])
 	}
 	got[2] = "random"
-	if diff := cmp.Diff([]string{"order 17", "order 17", "random", "order 17", "order 17", "", "", ""}, got); diff != "" {
-		t.Errorf("keys -want +got: %s", diff)
-	}
+	same(t, "keys", got, []string{"order 17", "order 17", "random", "order 17", "order 17", "", "", ""})
 	before := f.count()
 	for _, bad := range []string{"", " x", "a\nb", "ü", strings.Repeat("k", 256)} {
 		_, err := c.CreateToken(vaultclient.WithIdempotencyKey(t.Context(), bad), generic)
@@ -388,9 +381,7 @@ func TestIdempotencyKeys(t *testing.T) {
 			t.Errorf("key %q: %v", bad, err)
 		}
 	}
-	if f.count() != before {
-		t.Error("a bad key was sent")
-	}
+	same(t, "requests", f.count(), before)
 }
 
 // A client can be configured to try only once.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
@@ -97,9 +98,7 @@ func followLogs(w *world) {
 	done := errors.New("done")
 	n := 0
 	for batch, err := range w.management.FollowLogs(ctx, "") {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		for _, entry := range batch.Data {
 			w.saw("FollowLogs", entry, nil)
 		}

@@ -274,9 +274,7 @@ func allTokens(w *world) {
 func allDeleting(w *world) {
 	w.fill(230)
 	for tok, err := range w.private.AllTokens(w.t.Context(), vault.ListTokensParams{}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		w.saw("AllTokens "+tok.ID, nil, w.private.DeleteToken(w.t.Context(), tok.ID))
 		w.Clock.Advance(time.Second)
 		if len(w.records)%3 == 0 {
@@ -292,9 +290,7 @@ func allRefused(w *world) {
 	canceled, cancel := context.WithCancel(w.t.Context())
 	cancel()
 	for _, err := range w.private.AllTokens(canceled, vault.ListTokensParams{}) {
-		if problemOf(err).Kinds[0] != "canceled" {
-			w.t.Errorf("after the context was canceled: %v", err)
-		}
+		same(w.t, "after the context was canceled", problemOf(err).Kinds[0], "canceled")
 	}
 }
 

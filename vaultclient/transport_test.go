@@ -65,9 +65,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := vaultclient.New("http://vault.example", "key", &vaultclient.Options{AllowPlainHTTP: true}); err != nil {
-		t.Error(err)
-	}
+	must.Get(vaultclient.New("http://vault.example", "key", &vaultclient.Options{AllowPlainHTTP: true}))(t)
 }
 
 // A client works with a handler below a path, with or without a trailing
@@ -142,9 +140,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			}
 		}
 	}
-	if visits.Load() != 0 {
-		t.Errorf("%d requests were sent elsewhere", visits.Load())
-	}
+	same(t, "visits", visits.Load(), 0)
 }
 
 // TestResponsesThatAreNotFromAVault sends responses that no vault sends.
@@ -435,7 +431,5 @@ func TestInvalidUTF8IsRefused(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if f.count() != 0 {
-		t.Errorf("%d requests were sent", f.count())
-	}
+	same(t, "requests", f.count(), 0)
 }

@@ -144,9 +144,7 @@ func TestDefaults(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	c := must.Get(New(srv.URL, v.PrivateKey, nil))(t)
-	if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: 1}); err != nil {
-		t.Error(err)
-	}
+	must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: 1}))(t)
 	if agent := <-agents; agent != "vaultclient" {
 		t.Errorf("User-Agent %q", agent)
 	}

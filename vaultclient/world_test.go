@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -104,8 +106,7 @@ func newClient(t testing.TB, srv *httptest.Server, key string, opts *vaultclient
 	if o.Retry.Sleep == nil {
 		o.Retry.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	}
-	c := must.Get(vaultclient.New(srv.URL, key, &o))(t)
-	return c
+	return must.Get(vaultclient.New(srv.URL, key, &o))(t)
 }
 
 // saw records the result of a call.
@@ -227,4 +228,12 @@ func read(a *vault.ProxyAnswer, err error) (any, error) {
 	a.Header.Del("Date") // every server in between may set one
 	body, err := io.ReadAll(a.Body)
 	return answered{a.Status, a.Header, string(body), problemOf(err)}, nil
+}
+
+// same fails the test unless two values are equal.
+func same[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

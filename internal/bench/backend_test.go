@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -79,13 +80,8 @@ func eachCount(b *testing.B, f func(b *testing.B, on *backend, callers int)) {
 func (on *backend) emptyDatabase(b *testing.B) string {
 	b.Helper()
 	dsn := on.create(b)
-	store, err := on.open(b.Context(), dsn)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		b.Fatal(err)
-	}
+	store := must.Get(on.open(b.Context(), dsn))(b)
+	must.Do(b, store.Close())
 	return dsn
 }
 
@@ -93,10 +89,7 @@ func (on *backend) emptyDatabase(b *testing.B) string {
 // has happened already.
 func (on *backend) openStore(b testing.TB, dsn string) storage.Storage {
 	b.Helper()
-	store, err := on.open(b.Context(), dsn)
-	if err != nil {
-		b.Fatal(err)
-	}
+	store := must.Get(on.open(b.Context(), dsn))(b)
 	b.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -119,15 +112,9 @@ func newUser(b testing.TB, store storage.Storage) *user {
 func newUserWith(b testing.TB, store storage.Storage, cfg *vault.Config) *user {
 	b.Helper()
 	ctx := b.Context()
-	v, err := vault.Open(ctx, store, vault.NewKey(), cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	v := must.Get(vault.Open(ctx, store, vault.NewKey(), cfg))(b)
 	b.Cleanup(func() { _ = v.Close() })
-	tenant, err := v.CreateTenant(ctx, "Bench")
-	if err != nil {
-		b.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(ctx, "Bench"))(b)
 	u := &user{vault: v, tenant: storage.ID(tenant.ID)}
 	u.Client = u.application(b, vault.ApplicationParams{
 		Permissions: []vault.Permission{"token:create", "token:read", "token:use", "token:search"},
@@ -139,13 +126,7 @@ func newUserWith(b testing.TB, store storage.Storage, cfg *vault.Config) *user {
 func (u *user) application(b testing.TB, p vault.ApplicationParams) *vault.Client {
 	b.Helper()
 	p.Name, p.Type = "Bench", vault.ApplicationPrivate
-	app, err := u.vault.Tenant(uuid.UUID(u.tenant)).CreateApplication(b.Context(), p)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := u.vault.Authenticate(b.Context(), app.Key)
-	if err != nil {
-		b.Fatal(err)
-	}
+	app := must.Get(u.vault.Tenant(uuid.UUID(u.tenant)).CreateApplication(b.Context(), p))(b)
+	c := must.Get(u.vault.Authenticate(b.Context(), app.Key))(b)
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -25,15 +26,9 @@ const (
 
 func openPostgres(b *testing.B, url string, binaryParameters bool) *sql.DB {
 	b.Helper()
-	config, err := pq.NewConfig(url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	config := must.Get(pq.NewConfig(url))(b)
 	config.BinaryParameters = binaryParameters
-	connector, err := pq.NewConnectorConfig(config)
-	if err != nil {
-		b.Fatal(err)
-	}
+	connector := must.Get(pq.NewConnectorConfig(config))(b)
 	db := sql.OpenDB(connector)
 	b.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(postgresConns)

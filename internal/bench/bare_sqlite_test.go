@@ -9,6 +9,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver under test
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -26,10 +27,7 @@ const (
 
 func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {
 	b.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?"+settings)
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?"+settings))(b)
 	b.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
@@ -39,10 +37,7 @@ func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {
 // prepareOn prepares a statement and closes it before its connection.
 func prepareOn(b *testing.B, conn *sql.Conn, text string) *sql.Stmt {
 	b.Helper()
-	stmt, err := conn.PrepareContext(context.Background(), text)
-	if err != nil {
-		b.Fatal(err)
-	}
+	stmt := must.Get(conn.PrepareContext(context.Background(), text))(b)
 	b.Cleanup(func() { _ = stmt.Close() })
 	return stmt
 }
@@ -59,10 +54,7 @@ const secondsPerDay = 24 * 60 * 60
 
 func openSQLiteWriter(b *testing.B, path string) bareWriter {
 	b.Helper()
-	conn, err := openSQLite(b, path, sqliteWriter, 1).Conn(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
+	conn := must.Get(openSQLite(b, path, sqliteWriter, 1).Conn(context.Background()))(b)
 	b.Cleanup(func() { _ = conn.Close() })
 	c := &sqliteConn{
 		begin:  prepareOn(b, conn, "BEGIN IMMEDIATE"),
@@ -164,12 +156,9 @@ func sqliteReaders() int { return min(4, 2*runtime.NumCPU()) }
 // preparedSelect returns a function that selects one token.
 func preparedSelect(b *testing.B, db *sql.DB, where string) bareReader {
 	b.Helper()
-	stmt, err := db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
+	stmt := must.Get(db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
 		cvc, cvc_expires_at, expires_at, created_by, created_at, modified_by, modified_at, rev
-		FROM vault_tokens WHERE tenant_id = ` + where)
-	if err != nil {
-		b.Fatal(err)
-	}
+		FROM vault_tokens WHERE tenant_id = ` + where))(b)
 	b.Cleanup(func() { _ = stmt.Close() })
 	return func(tenant storage.ID, id string) error {
 		var text [3]string

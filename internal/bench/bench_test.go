@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -143,14 +144,9 @@ func leaves(n int) vault.JSON {
 // createGeneric creates generic tokens and returns their ids.
 func createGeneric(b testing.TB, c *vault.Client, n int) []string {
 	b.Helper()
-	out, err := c.Tokenize(b.Context(), leaves(n))
-	if err != nil {
-		b.Fatal(err)
-	}
+	out := must.Get(c.Tokenize(b.Context(), leaves(n)))(b)
 	var ids []string
-	if err := json.Unmarshal(out, &ids); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, json.Unmarshal(out, &ids))
 	return ids
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const (
@@ -108,10 +109,7 @@ func (c *loggedCalls) cpu() string {
 func (c *loggedCalls) round(b *testing.B, callers int) {
 	b.Helper()
 	here, there := cpuTime(b), c.vault.served.nanosecondsInAll(b)
-	rate, err := c.run(callers, evidenceTime)
-	if err != nil {
-		b.Fatal(err)
-	}
+	rate := must.Get(c.run(callers, evidenceTime))(b)
 	calls, start := rate*evidenceTime.Seconds(), time.Now()
 	c.vault.sign(b)
 	c.rates = append(c.rates, calls/(evidenceTime+time.Since(start)).Seconds())
@@ -125,18 +123,14 @@ func (l *logged) sign(b *testing.B) {
 	if !l.evidence {
 		return
 	}
-	if _, err := l.vault.Checkpoint(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(l.vault.Checkpoint(b.Context()))(b)
 }
 
 // cpuTime returns the CPU time that the process has used.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

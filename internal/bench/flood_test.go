@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // floodVariable makes this test binary send the flood that the variable
@@ -142,15 +143,9 @@ func p99(times []time.Duration) time.Duration { return times[len(times)*99/100] 
 // keyOfNewTenant creates a tenant and returns a key of its private application.
 func keyOfNewTenant(b *testing.B, v *vault.Vault) string {
 	b.Helper()
-	tenant, err := v.CreateTenant(b.Context(), "Bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	app, err := v.Tenant(tenant.ID).CreateApplication(b.Context(), vault.ApplicationParams{
-		Name: "Bench", Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tenant := must.Get(v.CreateTenant(b.Context(), "Bench"))(b)
+	app := must.Get(v.Tenant(tenant.ID).CreateApplication(b.Context(), vault.ApplicationParams{
+		Name: "Bench", Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate)}))(b)
 	return app.Key
 }
 
@@ -199,10 +194,7 @@ func settle(b *testing.B, url, key string) {
 // size.
 func fillPage(b *testing.B, v *vault.Vault, key string) {
 	b.Helper()
-	c, err := v.Authenticate(b.Context(), key)
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := must.Get(v.Authenticate(b.Context(), key))(b)
 	large := strings.Repeat("x", 600<<10)
 	for range 100 {
 		if _, err := c.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: large, Metadata: map[string]string{"size": "large"}}); err != nil {
@@ -215,18 +207,13 @@ func fillPage(b *testing.B, v *vault.Vault, key string) {
 // response. stop ends the flood and counts the responses.
 func (f flood) start(b *testing.B) (stop func() string) {
 	b.Helper()
-	job, err := json.Marshal(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	job := must.Get(json.Marshal(f))(b)
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), floodVariable+"="+string(job))
 	var out answers
 	out.first = make(chan struct{})
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, cmd.Start())
 	select {
 	case <-out.first:
 	case <-time.After(time.Minute):

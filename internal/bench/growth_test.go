@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -78,9 +79,7 @@ func newGrowth(b *testing.B, on *backend, tokens int) *growth {
 	u := newUser(b, on.openStore(b, dsn))
 	u.load(b, tokens)
 	if on == onPostgres { // autovacuum would do this later
-		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(openPostgres(b, dsn, false).Exec("VACUUM ANALYZE"))(b)
 	}
 	return growthOf(b, u, tokens)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const (
@@ -30,14 +31,8 @@ func BenchmarkHTTPRead(b *testing.B) {
 	s := &served{dsn: onPostgres.create(b) + "&application_name=vault_served"}
 	v := newUser(b, onPostgres.openStore(b, s.dsn)).vault
 	key := keyOfNewTenant(b, v)
-	c, err := v.Authenticate(b.Context(), key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	tok, err := c.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := must.Get(v.Authenticate(b.Context(), key))(b)
+	tok := must.Get(c.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}))(b)
 	whole := httpserver.Handler(v, nil)
 	for _, callers := range []int{1, 8, 32} {
 		b.Run(strconv.Itoa(callers), func(b *testing.B) {
@@ -78,15 +73,10 @@ func (s *served) cpuOf(b *testing.B, f flood, h http.Handler) (here, there float
 	}))
 	defer front.Close()
 	f.URL = front.URL
-	job, err := json.Marshal(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	job := must.Get(json.Marshal(f))(b)
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), floodVariable+"="+string(job))
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

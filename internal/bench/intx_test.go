@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -43,9 +44,7 @@ func BenchmarkInTx(b *testing.B) {
 func openShop(b *testing.B, on *backend, dsn string) *sql.DB {
 	b.Helper()
 	db := openPostgresOrSQLite(b, on, dsn)
-	if _, err := db.Exec(`CREATE TABLE orders (id integer PRIMARY KEY, card text NOT NULL)`); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(db.Exec(`CREATE TABLE orders (id integer PRIMARY KEY, card text NOT NULL)`))(b)
 	return db
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const (
@@ -74,9 +75,7 @@ func newShelf(b *testing.B, on *backend, tokens int) *shelf {
 		}
 	}
 	if on == onPostgres { // autovacuum would do this later
-		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(openPostgres(b, dsn, false).Exec("VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs"))(b)
 	}
 	ruled := u.application(b, vault.ApplicationParams{Rules: []vault.AccessRule{
 		{Description: "Even teams", Priority: 1, Container: "/even/", Transform: "mask", Permissions: []vault.Permission{"token:read"}},

@@ -116,18 +116,12 @@ func countOnSQLite(t *testing.T) (dsn string, statements *atomic.Int64) {
 func countOnPostgres(t *testing.T) (dsn string, statements *atomic.Int64) {
 	t.Helper()
 	address := onPostgres.create(t)
-	config, err := pq.NewConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(pq.NewConfig(address))(t)
 	network, server := "tcp", net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 	if strings.HasPrefix(config.Host, "/") {
 		network, server = "unix", filepath.Join(config.Host, fmt.Sprintf(".s.PGSQL.%d", config.Port))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	statements = &atomic.Int64{}
 	go func() {
@@ -145,10 +139,7 @@ func countOnPostgres(t *testing.T) (dsn string, statements *atomic.Int64) {
 			go func() { countMessages(to, client, statements); _ = to.Close() }()
 		}
 	}()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	u.Host = ""
 	q := u.Query()
 	host, port, _ := net.SplitHostPort(l.Addr().String())
@@ -243,8 +234,6 @@ func walOf(t *testing.T, db *sql.DB, do func() error) int64 {
 		return n
 	}
 	before := now()
-	if err := do(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, do())
 	return now() - before
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -36,10 +37,7 @@ func BenchmarkProxy(b *testing.B) {
 	})
 	front := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 	b.Cleanup(front.Close)
-	tok, err := v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "4242424242424242"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tok := must.Get(v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "4242424242424242"}))(b)
 	client := clientFor(b, roots, callers)
 	proxied := func(body string, transform *vault.ProxyTransform) func() error {
 		x, err := v.Management.CreateProxy(b.Context(), vault.ProxyParams{Name: "bench", DestinationURL: dest.URL, RequestTransform: transform})

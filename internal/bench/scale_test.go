@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -74,10 +75,7 @@ func newScale(b *testing.B, n int) *scale {
 // neighbour returns an application of another tenant of the same vault.
 func (u *user) neighbour(b *testing.B) *user {
 	b.Helper()
-	tenant, err := u.vault.CreateTenant(b.Context(), "Other")
-	if err != nil {
-		b.Fatal(err)
-	}
+	tenant := must.Get(u.vault.CreateTenant(b.Context(), "Other"))(b)
 	other := &user{vault: u.vault, tenant: storage.ID(tenant.ID)}
 	other.Client = other.application(b, vault.ApplicationParams{Permissions: []vault.Permission{"token:create", "token:read", "token:use", "token:search"}})
 	return other
@@ -85,17 +83,13 @@ func (u *user) neighbour(b *testing.B) *user {
 
 func (s *scale) number(b *testing.B, expression string) (n float64) {
 	b.Helper()
-	if err := s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&n); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&n))
 	return n
 }
 
 func (s *scale) text(b *testing.B, expression string) (text string) {
 	b.Helper()
-	if err := s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&text); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&text))
 	return text
 }
 
@@ -109,14 +103,8 @@ func (s *scale) report(b *testing.B, what, unit string, value float64, rates str
 func (s *scale) single(b *testing.B) []growthCall {
 	b.Helper()
 	ctx, middle := b.Context(), vault.PageParams{Page: s.tokens / 200, Size: 100}
-	tokens, err := s.admin.ListTokens(ctx, vault.ListTokensParams{PageParams: middle})
-	if err != nil {
-		b.Fatal(err)
-	}
-	logs, err := s.admin.ListLogs(ctx, vault.ListLogsParams{PageParams: middle})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tokens := must.Get(s.admin.ListTokens(ctx, vault.ListTokensParams{PageParams: middle}))(b)
+	logs := must.Get(s.admin.ListLogs(ctx, vault.ListLogsParams{PageParams: middle}))(b)
 	next := 0
 	return []growthCall{
 		{"GetToken", 0, func() error {

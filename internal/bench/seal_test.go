@@ -7,18 +7,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // BenchmarkSeal compares a key ring with the AEAD inside it.
 func BenchmarkSeal(b *testing.B) {
-	ring, err := seal.NewRing(time.Now())
-	if err != nil {
-		b.Fatal(err)
-	}
-	aead, err := seal.NewAEAD(seal.RandomKey())
-	if err != nil {
-		b.Fatal(err)
-	}
+	ring := must.Get(seal.NewRing(time.Now()))(b)
+	aead := must.Get(seal.NewAEAD(seal.RandomKey()))(b)
 	plain, ad := make([]byte, 400), make([]byte, 100)
 	id := uuid.NewString()
 	ours := &contender{name: "ring", call: func() error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // BenchmarkServer measures PostgreSQL's CPU time per call, which other load on
@@ -99,10 +100,7 @@ func (s *served) nanoseconds(b *testing.B) map[int]int64 {
 	b.Helper()
 	db := openPostgres(b, s.dsn, false)
 	defer func() { _ = db.Close() }()
-	rows, err := db.Query("SELECT pid FROM pg_stat_activity WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()")
-	if err != nil {
-		b.Fatal(err)
-	}
+	rows := must.Get(db.Query("SELECT pid FROM pg_stat_activity WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()"))(b)
 	defer rows.Close()
 	times := map[int]int64{}
 	for rows.Next() {
@@ -120,8 +118,6 @@ func (s *served) nanoseconds(b *testing.B) map[int]int64 {
 		}
 		times[pid] = n
 	}
-	if err := rows.Err(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, rows.Err())
 	return times
 }

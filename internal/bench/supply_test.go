@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -27,10 +28,7 @@ type supply struct {
 // vault is on a database in memory.
 func newSupply(b *testing.B, create func(*user) error) *supply {
 	b.Helper()
-	store, err := sqlite.Open(b.Context(), ":memory:")
-	if err != nil {
-		b.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(b.Context(), ":memory:"))(b)
 	s := &supply{catch: &catcher{Storage: store}}
 	u := newUser(b, s.catch)
 	s.user, s.create = u, func() error { return create(u) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestYearOfHeads writes the bundle of a tenant that got a head with one entry every
@@ -31,14 +32,10 @@ func TestYearOfHeads(t *testing.T) {
 		r.write(l, tenant, 1)
 		r.write(l, other, 1)
 		r.advance(time.Minute)
-		if _, err := l.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Checkpoint(t.Context()))(t)
 	}
 	var bundle bytes.Buffer
-	if err := l.Export(t.Context(), tenant, &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Export(t.Context(), tenant, &bundle))
 	all, entries := bundle.Len(), 0
 	for line := range bytes.Lines(bundle.Bytes()) {
 		if bytes.HasPrefix(line, []byte(`{"n":`)) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/pending"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -39,9 +40,7 @@ func TestStartReadsTheNewestSummary(t *testing.T) {
 	tenants, gone := []uuid.UUID{r.id(), r.id(), r.id()}, r.id()
 	r.write(l, gone, 2)
 	r.checkpoint(l)
-	if err := l.DeleteTenant(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.DeleteTenant(t.Context(), gone))
 	many := make([]evidence.Event, 3000)
 	for i := range many {
 		many[i] = evidence.Event{Kind: evidence.EventErasedAgain}
@@ -51,9 +50,7 @@ func TestStartReadsTheNewestSummary(t *testing.T) {
 			r.write(l, tenant, 1)
 		}
 		r.checkpoint(l)
-		if err := l.Record(t.Context(), many...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Record(t.Context(), many...))
 	}
 	store := &counting{Store: r.store}
 	next := r.openOn(store)
@@ -86,9 +83,7 @@ func TestSummaryOfOtherBytesIsRefused(t *testing.T) {
 			t.Errorf("%d of %d bytes were accepted", n, len(text))
 		}
 	}
-	if err := (&tenants{}).decode(text); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, (&tenants{}).decode(text))
 }
 
 // A tree that does not extend the newest head does not grow, and gets no head.
@@ -111,10 +106,7 @@ func TestTreeThatDoesNotExtendItsHeadDoesNotGrow(t *testing.T) {
 			r.write(l, tenant, 3)
 			r.write(l, other, 1)
 			r.checkpoint(l)
-			was, err := r.store.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			was := must.Get(r.store.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}}))(t)
 			r.write(l, tenant, 3)
 			r.checkpoint(l)
 			how(r, tenant, was)
@@ -189,10 +181,7 @@ func TestGuardsOfAppends(t *testing.T) {
 				} else if _, err := last.Sequence(t.Context(), tenant); err != nil {
 					t.Fatal(err)
 				}
-				trees, err := r.store.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				trees := must.Get(r.store.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{storage.ID(tenant)}}))(t)
 				was = append(was, trees...)
 			}
 			test.attack(r, tenant, was)
@@ -252,12 +241,8 @@ func TestSuspensionReachesEveryProcess(t *testing.T) {
 	if _, err := tool.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
 		t.Fatalf("a process without the anchor signs: %v", err)
 	}
-	if _, err := tool.AcceptRestore(t.Context(), "disk failure"); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.second(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tool.AcceptRestore(t.Context(), "disk failure"))(t)
+	must.Do(t, server.second(t.Context()))
 	r.write(server, tenant, 1)
 	r.checkpoint(server)
 	if s := server.Status(); s.Suspended != "" || slices.ContainsFunc(s.Alarms, func(a Alarm) bool { return a.Kind == AlarmRestore }) {
@@ -284,14 +269,10 @@ func TestForeignNoteStopsTheLedger(t *testing.T) {
 		if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
 			t.Fatalf("begun %t: %v", begun, err)
 		}
-		if _, err := l.AcceptRestore(t.Context(), "a new key"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.AcceptRestore(t.Context(), "a new key"))(t)
 		r.write(l, r.id(), 1)
 		msg := r.checkpoint(l)
-		if err := l.anchors[0].drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.anchors[0].drain(t.Context()))
 		if last, _ := anchor.Latest(t.Context()); string(last) != string(msg) {
 			t.Errorf("begun %t: the anchor has %q", begun, last)
 		}
@@ -375,9 +356,7 @@ func TestOlderReadsAreNotLostInACrash(t *testing.T) {
 	}
 	r.server.Started = r.clock()
 	r.advance(pending.MissingAfter)
-	if err := l.Watch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Watch(t.Context()))
 	if got := r.raised(AlarmMissing); len(got) != 1 || got[0].Entry != lost[0].ID {
 		t.Error(got)
 	}
@@ -390,16 +369,11 @@ func TestTenantDuringItsDeletion(t *testing.T) {
 	tenant := r.id()
 	c := r.config(r.store)
 	c.Living = func(_ context.Context, do func(uuid.UUID) error) error { return do(tenant) }
-	l, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open(t.Context(), c))(t)
 	defer func() { _ = l.Close(context.Background()) }()
 	r.write(l, tenant, 1)
 	r.checkpoint(l)
-	if err := l.DeleteTenant(t.Context(), tenant); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.DeleteTenant(t.Context(), tenant))
 	if report := r.verify(l); !report.OK() {
 		t.Error(report.Findings)
 	}
@@ -419,18 +393,14 @@ func TestOldTenantDoesNotBeginLate(t *testing.T) {
 		r.advance(time.Hour)
 		l := r.open()
 		r.write(l, r.id(), 1)
-		if _, err := l.Round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Round(t.Context()))(t)
 		if restart {
 			l = r.open()
 		}
 		invented := r.logs(tenant, 2)
 		invented[0].Mac = storage.Hash{}
 		r.put(nil, tenant, invented)
-		if _, err := l.Round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Round(t.Context()))(t)
 		report := r.verify(l)
 		want := evidence.Finding{Tenant: tenant, Index: -1, EntryID: uuid.UUID(invented[0].ID), Verdict: evidence.Forged}
 		if ids := r.leafIDs(tenant); len(ids) != 1 || ids[0] != invented[1].ID || !finds(report, want) {
@@ -454,12 +424,8 @@ func TestEventsDoNotCopyTheTenants(t *testing.T) {
 		return [2]uintptr{reflect.ValueOf(known.heads).Pointer(), reflect.ValueOf(known.deleted).Pointer()}
 	}
 	before := maps()
-	if err := l.Record(t.Context(), evidence.Event{Kind: evidence.EventPruned, Tenant: tenant, Cutoff: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.DeleteTenant(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Record(t.Context(), evidence.Event{Kind: evidence.EventPruned, Tenant: tenant, Cutoff: 1}))
+	must.Do(t, l.DeleteTenant(t.Context(), gone))
 	l.Dropped(gone)
 	if maps() != before || !l.Deleted(gone) {
 		t.Errorf("the maps were copied, or the deletion is unknown (%t)", l.Deleted(gone))

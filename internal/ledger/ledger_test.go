@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -34,10 +35,7 @@ func TestSequenceAndSign(t *testing.T) {
 		t.Error("a note was signed although nothing has changed")
 	}
 	for _, n := range []int{0, 1, 255, 256, 300, len(all) - 1} {
-		text, err := l.Proof(t.Context(), tenant, uuid.UUID(all[n].ID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(l.Proof(t.Context(), tenant, uuid.UUID(all[n].ID)))(t)
 		p, err := evidence.OpenProof(text, r.vkey)
 		if err != nil || p.Fields["entity_id"] != all[n].EntityID || p.Tenant != tenant {
 			t.Fatalf("the proof of entry %d: %v, %v", n, p, err)
@@ -62,17 +60,12 @@ func TestConsistency(t *testing.T) {
 	roots := map[int64]evidence.Hash{}
 	for range 12 {
 		r.write(l, tenant, 50)
-		tree, err := l.Sequence(t.Context(), tenant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := must.Get(l.Sequence(t.Context(), tenant))(t)
 		roots[tree.Size] = evidence.Hash(tree.Root)
 	}
 	for size, root := range roots {
 		to, hashes, err := l.Consistency(t.Context(), tenant, size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = evidence.CheckConsistency(&evidence.Checkpoint{Size: size, Root: root}, &evidence.Checkpoint{Size: to, Root: roots[to]}, hashes)
 		if err != nil {
 			t.Errorf("from %d: %v", size, err)
@@ -187,9 +180,7 @@ func TestCrashAtEachStep(t *testing.T) {
 			err := r.life(t.Context(), store, old, logs)
 			l := r.open()
 			for range 3 {
-				if _, err := l.Round(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(l.Round(t.Context()))(t)
 			}
 			r.isGood(l, old, nil)
 			ids := r.leafIDs(old)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -21,9 +20,7 @@ import (
 func (r *rig) bundle(l *Ledger, tenant uuid.UUID) []byte {
 	r.Helper()
 	var b bytes.Buffer
-	if err := l.Export(r.Context(), tenant, &b); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, l.Export(r.Context(), tenant, &b))
 	return b.Bytes()
 }
 
@@ -35,9 +32,7 @@ func TestImport(t *testing.T) {
 	r.advance(time.Hour)
 	l := r.open()
 	live := r.write(l, tenant, 10)
-	if _, err := l.Sequence(t.Context(), tenant); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Sequence(t.Context(), tenant))(t)
 	if n := len(r.leafIDs(tenant)); n > 10 { // new entries do not wait for old ones
 		t.Errorf("%d leaves", n)
 	}
@@ -94,9 +89,7 @@ func TestWatchLooksForLateEntriesAtOnce(t *testing.T) {
 	l := r.openOn(store)
 	r.write(l, r.id(), 100)
 	r.advance(pending.MissingAfter)
-	if err := l.Watch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Watch(t.Context()))
 	if store.looks != 1 || len(r.all()) > 0 {
 		t.Errorf("%d queries for entries that are held back, alarms %v", store.looks, r.all())
 	}
@@ -140,19 +133,11 @@ func TestImportOfAnEarlierVersionContinues(t *testing.T) {
 	r.put(nil, tenant, old)
 	r.advance(time.Hour)
 	l := r.open()
-	s, err := l.open(t.Context(), tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(l.open(t.Context(), tenant))(t)
 	s.state.Boundary = uuid.UUID{}
-	tree, err := s.write(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(s.write(t.Context()))(t)
 	head := evidence.Event{Kind: evidence.EventHead, Tenant: tenant, Root: evidence.Hash(tree.Root), State: stateHash(tree.State)}
-	if err := l.Record(t.Context(), head); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Record(t.Context(), head))
 	l = r.open()
 	r.settle(l, tenant, 2)
 	r.isGood(l, tenant, nil, old...)
@@ -177,9 +162,7 @@ func TestEndOfImport(t *testing.T) {
 	r.settle(l, tenant, 3)
 	r.advance(heldBack)
 	for range 2 {
-		if _, err := l.Round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Round(t.Context()))(t)
 	}
 	if !l.vault.tenants.head(tenant).closed {
 		t.Error("the import has not ended")
@@ -198,28 +181,17 @@ func TestRetain(t *testing.T) {
 		r.advance(2 * time.Hour)
 	}
 	before := r.checkpoint(l)
-	cutoff, err := l.Retain(t.Context(), tenant, logs[350].CreatedAt.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cutoff := must.Get(l.Retain(t.Context(), tenant, logs[350].CreatedAt.Add(time.Hour)))(t)
 	if again, err := l.Retain(t.Context(), tenant, logs[350].CreatedAt); err != nil || again.Before(cutoff) {
 		t.Errorf("again: %v, %v", again, err)
 	}
 	r.isGood(l, tenant, before) // nothing is deleted yet
-	if _, err := r.store.DeleteLogs(t.Context(), storage.ID(tenant), cutoff, 10_000); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.store.DeleteLogs(t.Context(), storage.ID(tenant), cutoff, 10_000))(t)
 	r.isGood(l, tenant, before)
-	if n := len(r.leafIDs(tenant)); n != 600 {
-		t.Errorf("%d leaves are left before their rows are known to be gone", n)
-	}
-	if _, err := l.Retain(t.Context(), tenant, cutoff.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	same(t, "leaves", len(r.leafIDs(tenant)), 600)
+	must.Get(l.Retain(t.Context(), tenant, cutoff.Add(time.Hour)))(t)
 	r.isGood(l, tenant, before)
-	if n := len(r.leafIDs(tenant)); n != 600-256 {
-		t.Errorf("%d leaves are left", n)
-	}
+	same(t, "leaves", len(r.leafIDs(tenant)), 600-256)
 	if got := verdictsOf(r.verify(l)); !slices.Equal(got, []evidence.Verdict{evidence.Expired}) {
 		t.Error(got)
 	}
@@ -239,9 +211,7 @@ func TestDeleteTenant(t *testing.T) {
 	r.write(l, tenant, 5)
 	r.write(l, other, 5)
 	r.checkpoint(l)
-	if err := l.DeleteTenant(t.Context(), tenant); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.DeleteTenant(t.Context(), tenant))
 	for more := true; more; {
 		var err error
 		if more, err = r.store.Purge(t.Context(), storage.ID(tenant), 100); err != nil {
@@ -266,13 +236,9 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 		tenant := r.id()
 		logs := r.write(l, tenant, 3)
 		r.exec(how, logs[1].ID[:])
-		if err := l.SequenceDirty(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.SequenceDirty(t.Context()))
 		r.advance(pending.MissingAfter)
-		if err := errors.Join(l.Watch(t.Context()), l.verifyRecent(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(l.Watch(t.Context()), l.verifyRecent(t.Context())))
 		kind := map[string]AlarmKind{"deleted": AlarmMissing, "altered": AlarmTampered}[name]
 		if got := r.raised(kind); len(got) != 1 || got[0].Entry != uuid.UUID(logs[1].ID) {
 			t.Errorf("%s: %v", name, r.all())
@@ -324,12 +290,8 @@ func TestTypeOfAReadIsCompared(t *testing.T) {
 			for _, a := range r.raised(AlarmTampered) {
 				got = append(got, a.Verdict)
 			}
-			if diff := cmp.Diff(test.verdicts, got); diff != "" {
-				t.Error(diff)
-			}
-			if n := l.pending.Len(); n != 0 {
-				t.Errorf("%d entries are remembered", n)
-			}
+			same(t, "got", got, test.verdicts)
+			same(t, "pending entries", l.pending.Len(), 0)
 		})
 	}
 }
@@ -367,9 +329,7 @@ func TestLostReads(t *testing.T) {
 	r.advance(time.Second)
 	r.server.Started = r.clock() // the server has crashed
 	r.advance(pending.MissingAfter)
-	if err := l.Watch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Watch(t.Context()))
 	report := r.verify(l)
 	if !report.OK() || !slices.Equal(verdictsOf(report), []evidence.Verdict{evidence.LostRead}) || len(report.Findings) != 2 {
 		t.Error(report.Findings)
@@ -388,9 +348,7 @@ func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
 	r := newRig(t)
 	l := r.open()
 	tenant := r.id()
-	if err := l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3))
 	if len(r.all()) > 0 {
 		t.Error(r.all())
 	}
@@ -409,16 +367,12 @@ func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
 		t.Errorf("%v, %v", r.all(), err)
 	}
-	if err := r.store.Write(t.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs[:1]}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.store.Write(t.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs[:1]}))
 	r.isGood(l, tenant, nil, logs[0])
 	l.Failed(tenant, want[1])
 	r.advance(pending.UnsureFor)
 	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
 		t.Errorf("%v, %v", r.all(), err)
 	}
-	if l.pending.Len() != 0 {
-		t.Errorf("%d entries are remembered", l.pending.Len())
-	}
+	same(t, "pending entries", l.pending.Len(), 0)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -80,9 +81,7 @@ func TestProofsReadFewRows(t *testing.T) { //nolint:paralleltest // it measures 
 		for _, at := range []int{0, n / 3, n - 1} {
 			store.rows.Store(0)
 			allocated := bytesOf(func() {
-				if _, err := l.Proof(t.Context(), tenant, uuid.UUID(logs[at].ID)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(l.Proof(t.Context(), tenant, uuid.UUID(logs[at].ID)))(t)
 			})
 			blocks := bits.Len(uint(n / storage.LeavesPerBlock))
 			if rows, most := store.rows.Load(), int64((4+blocks)*storage.LeavesPerBlock); rows > most {
@@ -124,10 +123,7 @@ func TestNotes(t *testing.T) {
 	}
 	notes := func(size int64, since time.Time, limit int) []storage.Checkpoint {
 		t.Helper()
-		all, err := l.Notes(t.Context(), size, since, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(l.Notes(t.Context(), size, since, limit))(t)
 		return all
 	}
 	all := notes(0, time.Time{}, 100)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -52,14 +53,9 @@ func TestPostgres(t *testing.T) {
 			t.Errorf("the proof: %v, %v", err, evidence.VerifyProof(text, r.vkey))
 		}
 	}
-	cutoff, err := l.Retain(t.Context(), old, before[399].CreatedAt.Add(2*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cutoff := must.Get(l.Retain(t.Context(), old, before[399].CreatedAt.Add(2*time.Hour)))(t)
 	r.isGood(l, old, since)
-	if _, err := r.store.DeleteLogs(t.Context(), storage.ID(old), cutoff, 10_000); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.store.DeleteLogs(t.Context(), storage.ID(old), cutoff, 10_000))(t)
 	r.isGood(l, old, since)
 	if len(r.all()) > 0 {
 		t.Error(r.all()[0])
@@ -78,13 +74,8 @@ func TestImportOfHeldBackEntriesOnPostgres(t *testing.T) {
 	r := newRigOn(t, pgtest.Alone(t), true)
 	db := r.db()
 	defer db.Close()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.ExecContext(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.BeginTx(t.Context(), nil))(t)
+	must.Get(tx.ExecContext(t.Context(), "SELECT pg_current_xact_id()"))(t)
 	tenant := r.id()
 	old := r.logs(tenant, 2)
 	old[1].Mac = storage.Hash{}
@@ -92,9 +83,7 @@ func TestImportOfHeldBackEntriesOnPostgres(t *testing.T) {
 	r.advance(time.Hour)
 	l := r.open()
 	r.settle(l, tenant, 0)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 	r.settle(l, tenant, 2)
 	r.isGood(l, tenant, nil, old...)
 	if all := r.all(); len(all) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -29,10 +30,7 @@ func (n *naive) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 // follow adds the new leaves. It must run before they can be pruned.
 func (n *naive) follow(r *rig, tenant uuid.UUID) {
 	r.Helper()
-	part, err := r.store.ReadTree(r.Context(), storage.TreeQuery{Tenant: storage.ID(tenant), From: n.size, To: 1 << 40})
-	if err != nil {
-		r.Fatal(err)
-	}
+	part := must.Get(r.store.ReadTree(r.Context(), storage.TreeQuery{Tenant: storage.ID(tenant), From: n.size, To: 1 << 40}))(r)
 	for i := range part.Leaves {
 		b := &part.Leaves[i]
 		for j := range b.Refs {
@@ -43,10 +41,7 @@ func (n *naive) follow(r *rig, tenant uuid.UUID) {
 				r.Fatalf("entry %x is in the tree twice", b.Refs[j].ID)
 			}
 			n.seen[b.Refs[j].ID] = true
-			more, err := tlog.StoredHashesForRecordHash(n.size, leafOf(b, j), n)
-			if err != nil {
-				r.Fatal(err)
-			}
+			more := must.Get(tlog.StoredHashesForRecordHash(n.size, leafOf(b, j), n))(r)
 			n.hashes, n.size = append(n.hashes, more...), n.size+1
 		}
 	}
@@ -69,37 +64,26 @@ func live(r *rig, program []byte) {
 		case 3:
 			r.checkpoint(l)
 		case 4:
-			if _, err := l.Round(r.Context()); err != nil {
-				r.Fatal(err)
-			}
+			must.Get(l.Round(r.Context()))(r)
 		case 5: // a new node replaces the old one
 			nodes[b&1] = r.open()
 		case 6:
-			if err := l.RecordErasure(r.Context(), tenant, r.id(), "asked for", 1); err != nil {
-				r.Fatal(err)
-			}
+			must.Do(r, l.RecordErasure(r.Context(), tenant, r.id(), "asked for", 1))
 		case 7:
-			if _, err := l.Sequence(r.Context(), tenant); err != nil {
-				r.Fatal(err)
-			}
+			must.Get(l.Sequence(r.Context(), tenant))(r)
 			model.follow(r, tenant) // before leaves are pruned
 			cutoff, err := l.Retain(r.Context(), tenant, all[len(all)/2].CreatedAt.Add(time.Hour))
 			if err == nil {
 				_, err = r.store.DeleteLogs(r.Context(), storage.ID(tenant), cutoff, 10_000)
 			}
-			if err != nil {
-				r.Fatal(err)
-			}
+			must.Do(r, err)
 		}
 		r.advance(20 * time.Minute)
 		model.follow(r, tenant)
 	}
 	r.settle(nodes[0], tenant, int64(len(all)))
 	model.follow(r, tenant)
-	tree, err := nodes[1].tree(r.Context(), tenant)
-	if err != nil {
-		r.Fatal(err)
-	}
+	tree := must.Get(nodes[1].tree(r.Context(), tenant))(r)
 	if root, err := tlog.TreeHash(model.size, model); err != nil || model.size != int64(len(all)) || root != tlog.Hash(tree.Root) {
 		r.Errorf("the root of %d leaves differs from the naive tree with %d: %v", tree.Size, model.size, err)
 	}

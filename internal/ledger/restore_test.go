@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // memory is an anchor in memory.
@@ -51,16 +52,12 @@ func (r *rig) backUp() string {
 // restore replaces the database with a backup.
 func (r *rig) restore(path string) {
 	r.Helper()
-	if err := r.store.Close(); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, r.store.Close())
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = os.WriteFile(r.path, b, 0o600)
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, err)
 	_ = os.Remove(r.path + "-wal")
 	_ = os.Remove(r.path + "-shm")
 	r.store = nil
@@ -69,9 +66,7 @@ func (r *rig) restore(path string) {
 
 func (r *rig) close(l *Ledger) {
 	r.Helper()
-	if err := l.Close(r.Context()); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, l.Close(r.Context()))
 }
 
 func TestRestore(t *testing.T) {
@@ -103,10 +98,7 @@ func TestRestore(t *testing.T) {
 	if _, err := l.AcceptRestore(t.Context(), " "); err == nil {
 		t.Error("a restore without a reason was accepted")
 	}
-	first, err := l.AcceptRestore(t.Context(), "disk failure")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(l.AcceptRestore(t.Context(), "disk failure"))(t)
 	if !strings.HasPrefix(string(first), origin+"/2\n") {
 		t.Errorf("the first note is %q", first)
 	}
@@ -117,9 +109,7 @@ func TestRestore(t *testing.T) {
 	for _, since := range [][]byte{before, first, ahead} {
 		r.isGood(l, tenant, since)
 	}
-	if n := len(r.leafIDs(tenant)); n != len(kept)+1+len(more) {
-		t.Errorf("%d leaves", n)
-	}
+	same(t, "leaves", len(r.leafIDs(tenant)), len(kept)+1+len(more))
 	report := r.verify(l)
 	if len(report.Restores) != 1 || report.Restores[0].Reason != "disk failure" {
 		t.Errorf("restores %v", report.Restores)
@@ -212,9 +202,7 @@ func TestCopyForStaging(t *testing.T) {
 	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
 		t.Fatalf("a copy signed a note: %v", err)
 	}
-	if _, err := l.AcceptRestore(t.Context(), "staging"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.AcceptRestore(t.Context(), "staging"))(t)
 	logs = append(logs, r.write(l, tenant, 2)...)
 	r.isGood(l, tenant, nil, logs...)
 }
@@ -259,10 +247,7 @@ func TestHangingAnchor(t *testing.T) {
 	r := newRig(t)
 	h, good := hanging{make(chan struct{})}, &memory{}
 	r.anchors = []Anchor{h, good}
-	l, err := Open(t.Context(), r.config(r.store))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open(t.Context(), r.config(r.store)))(t)
 	tenant := r.id()
 	for range 5 {
 		r.write(l, tenant, 1)
@@ -274,9 +259,7 @@ func TestHangingAnchor(t *testing.T) {
 		t.Error("Close returned no error for a hanging anchor")
 	}
 	close(h.stop)
-	if err := l.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, l.Close(context.Background()))
 }
 
 // A note that another process has signed reaches the anchors of this node, although
@@ -289,16 +272,9 @@ func TestNotesOfAnotherProcessReachTheAnchors(t *testing.T) {
 	r.anchors = []Anchor{anchor}
 	server := r.open()
 	r.write(tool, r.id(), 3)
-	msg, err := tool.Round(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := server.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.anchors[0].drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	msg := must.Get(tool.Round(t.Context()))(t)
+	must.Get(server.Round(t.Context()))(t)
+	must.Do(t, server.anchors[0].drain(t.Context()))
 	if last, _ := anchor.Latest(t.Context()); !bytes.Equal(last, msg) {
 		t.Errorf("the anchor has %q", last)
 	}
@@ -312,25 +288,15 @@ func TestKeyChange(t *testing.T) {
 	r.write(l, tenant, 3)
 	first := r.checkpoint(l)
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{9}, 64)), origin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := note.NewVerifier(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	signer := must.Get(note.NewSigner(skey))(t)
+	key := must.Get(note.NewVerifier(vkey))(t)
 	c := r.config(r.store)
 	c.Signers, c.Keys = []note.Signer{signer, r.signer}, []note.Verifier{key, r.key}
 	if l, err = Open(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Record(t.Context(), evidence.Event{Kind: evidence.EventKeyChanged, Keys: []string{r.vkey, vkey}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Record(t.Context(), evidence.Event{Kind: evidence.EventKeyChanged, Keys: []string{r.vkey, vkey}}))
 	r.isGood(l, tenant, first) // with the old key
 	r.vkey = vkey
 	r.isGood(l, tenant, first) // and with the new key

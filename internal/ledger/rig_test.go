@@ -16,12 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/pending"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -65,9 +67,7 @@ func newRigOn(t *testing.T, path string, pg bool) *rig {
 	t.Helper()
 	r := &rig{T: t, path: path, pg: pg, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)), origin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.signer, err = note.NewSigner(skey); err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +88,7 @@ func newRigOn(t *testing.T, path string, pg bool) *rig {
 func (r *rig) reopen() {
 	r.Helper()
 	if r.store != nil {
-		if err := r.store.Close(); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, r.store.Close())
 	}
 	var err error
 	if r.pg {
@@ -98,9 +96,7 @@ func (r *rig) reopen() {
 	} else {
 		r.store, err = sqlite.Open(r.Context(), r.path)
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, err)
 }
 
 // db opens the database like another program.
@@ -113,9 +109,7 @@ func (r *rig) db() *sql.DB {
 	} else {
 		db, err = r.store.(*sqlite.Store).OpenDB()
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, err)
 	return db
 }
 
@@ -158,9 +152,7 @@ func (r *rig) id() (id uuid.UUID) {
 func (r *rig) all() []Alarm {
 	r.Helper()
 	for _, l := range r.nodes {
-		if err := l.alarms.Finish(r.Context()); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, l.alarms.Finish(r.Context()))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,10 +206,7 @@ func (r *rig) open() *Ledger {
 // openOn opens a ledger on a store.
 func (r *rig) openOn(store Store) *Ledger {
 	r.Helper()
-	l, err := Open(r.Context(), r.config(store))
-	if err != nil {
-		r.Fatal(err)
-	}
+	l := must.Get(Open(r.Context(), r.config(store)))(r)
 	l.SetPace(0)
 	r.nodes = append(r.nodes, l)
 	r.Cleanup(func() {
@@ -267,9 +256,7 @@ func (r *rig) put(l *Ledger, tenant uuid.UUID, logs []storage.Log) {
 	if l != nil {
 		l.Expect(tenant, want...)
 	}
-	if err := r.store.Write(r.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs}); err != nil {
-		r.Error(err)
-	}
+	must.Do(r, r.store.Write(r.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs}))
 	if l != nil {
 		l.Written(tenant, want...)
 	}
@@ -286,9 +273,7 @@ func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for attempt := 0; ; attempt++ {
-		if _, err := l.Round(r.Context()); err != nil {
-			r.Fatal(err)
-		}
+		must.Get(l.Round(r.Context()))(r)
 		tree, err := l.tree(r.Context(), tenant)
 		if err != nil || tree.Size > size || !r.pg && attempt > 3 || attempt > maxRounds {
 			r.Fatalf("after %d rounds the tree has %d leaves, want %d: %v", attempt, tree.Size, size, err)
@@ -303,20 +288,14 @@ func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
 // checkpoint signs and returns a note.
 func (r *rig) checkpoint(l *Ledger) []byte {
 	r.Helper()
-	msg, err := l.Checkpoint(r.Context())
-	if err != nil {
-		r.Fatal(err)
-	}
+	msg := must.Get(l.Checkpoint(r.Context()))(r)
 	return msg
 }
 
 // verify verifies the database in place.
 func (r *rig) verify(l *Ledger) *evidence.Report {
 	r.Helper()
-	report, err := l.Verify(r.Context(), VerifyOptions{})
-	if err != nil {
-		r.Fatal(err)
-	}
+	report := must.Get(l.Verify(r.Context(), VerifyOptions{}))(r)
 	return report
 }
 
@@ -328,9 +307,7 @@ func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.
 		r.Errorf("in place: %d findings, first %v", len(report.Findings), report.Findings[0])
 	}
 	var bundle bytes.Buffer
-	if err := l.Export(r.Context(), tenant, &bundle); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, l.Export(r.Context(), tenant, &bundle))
 	report, err := evidence.Verify(bytes.NewReader(bundle.Bytes()), r.vkey, since)
 	if err != nil || !report.OK() {
 		r.Fatalf("bundle: %v, %v", verdictsOf(report), err)
@@ -346,9 +323,7 @@ func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.
 				n++
 			}
 		}
-		if n != 1 {
-			r.Errorf("entry %x is in the tree %d times", l.ID, n)
-		}
+		same(r, fmt.Sprintf("places of entry %x in the tree", l.ID), n, 1)
 	}
 	if want != nil && len(ids) != len(want) {
 		r.Errorf("the tree has %d leaves, want %d", len(ids), len(want))
@@ -357,10 +332,7 @@ func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.
 
 func (r *rig) leafIDs(tenant uuid.UUID) (ids []storage.ID) {
 	r.Helper()
-	part, err := r.store.ReadTree(r.Context(), storage.TreeQuery{Tenant: storage.ID(tenant), To: 1 << 40})
-	if err != nil {
-		r.Fatal(err)
-	}
+	part := must.Get(r.store.ReadTree(r.Context(), storage.TreeQuery{Tenant: storage.ID(tenant), To: 1 << 40}))(r)
 	for _, b := range part.Leaves {
 		if b.First%storage.LeavesPerBlock+int64(len(b.Refs)) > storage.LeavesPerBlock {
 			r.Errorf("a batch of %d leaves at %d spans two blocks", len(b.Refs), b.First)
@@ -409,4 +381,12 @@ func finds(report *evidence.Report, want evidence.Finding) bool {
 		f.Entry = nil
 		return f == want
 	})
+}
+
+// same fails the test unless two values are equal.
+func same[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -31,9 +32,7 @@ func small(r *rig) (*Ledger, uuid.UUID) {
 	r.write(l, tenant, 3)
 	r.write(l, tenant, 2)
 	r.settle(l, tenant, 7)
-	if err := l.RecordErasure(r.Context(), tenant, r.id(), "asked for", 1); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, l.RecordErasure(r.Context(), tenant, r.id(), "asked for", 1))
 	r.checkpoint(l)
 	if report := r.verify(l); len(report.Findings) > 0 {
 		r.Fatal(report.Findings)
@@ -60,31 +59,21 @@ func (r *rig) columns(db *sql.DB) (all []column) {
 
 func (r *rig) columnsOf(db *sql.DB, table string) (all []column) {
 	r.Helper()
-	rows, err := db.QueryContext(r.Context(), "SELECT * FROM "+table)
-	if err != nil {
-		r.Fatal(err)
-	}
+	rows := must.Get(db.QueryContext(r.Context(), "SELECT * FROM "+table))(r)
 	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		r.Fatal(err)
-	}
+	names := must.Get(rows.Columns())(r)
 	for rows.Next() {
 		values := make([]any, len(names))
 		into := make([]any, len(names))
 		for i := range values {
 			into[i] = &values[i]
 		}
-		if err := rows.Scan(into...); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, rows.Scan(into...))
 		for i, name := range names {
 			all = append(all, column{table, name, names, values, values[i]})
 		}
 	}
-	if err := rows.Err(); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, rows.Err())
 	return all
 }
 
@@ -167,10 +156,7 @@ func (r *rig) tamper(db *sql.DB, c *column, value any) bool {
 func (r *rig) undo(db *sql.DB, c *column, value any) {
 	r.Helper()
 	where, args := c.where(value)
-	result, err := db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{c.value}, args...)...)
-	if err != nil {
-		r.Fatal(err)
-	}
+	result := must.Get(db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{c.value}, args...)...))(r)
 	if n, _ := result.RowsAffected(); n != 1 {
 		r.Fatalf("%s.%s cannot be restored", c.table, c.name)
 	}
