@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
@@ -79,29 +78,13 @@ const (
 // openPostgresWriter returns a writer that sends groups in the driver's arrays.
 func openPostgresWriter(b *testing.B, url string) bareWriter {
 	b.Helper()
-	return openGroupWriter(b, url, driverArrays)
-}
-
-// openBinaryWriter returns a writer that encodes arrays itself, as the vault
-// does. Its arrays are smaller than the driver's, and PostgreSQL reads them
-// faster.
-func openBinaryWriter(b *testing.B, url string) bareWriter {
-	b.Helper()
-	return openGroupWriter(b, url, binaryArrays)
-}
-
-func openGroupWriter(b *testing.B, url string, arrays func([]*storage.Change) []any) bareWriter {
-	b.Helper()
 	w := &postgresBare{db: openPostgres(b, url, true)}
 	w.limit, w.gap = postgresBatch, postgresGap
 	w.grouping.write = func(conn *postgresConn, group []*storage.Change, _ func() []*storage.Change) error {
-		return conn.write(group, arrays)
+		return conn.write(group)
 	}
 	for i := range postgresWriters {
-		conn, err := w.db.Conn(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
+		conn := must.Get(w.db.Conn(context.Background()))(b)
 		b.Cleanup(func() { _ = conn.Close() })
 		w.free = append(w.free, &postgresConn{
 			one: prepareOn(b, conn, insertOne), several: prepareOn(b, conn, insertSeveral), shard: i % postgresShards,
@@ -113,12 +96,12 @@ func openGroupWriter(b *testing.B, url string, arrays func([]*storage.Change) []
 func (w *postgresBare) write(c *storage.Change) error { return w.do(c) }
 
 // write writes the rows of a group in one statement.
-func (conn *postgresConn) write(group []*storage.Change, arrays func([]*storage.Change) []any) error {
+func (conn *postgresConn) write(group []*storage.Change) error {
 	first := group[0]
 	t, l := &first.InsertTokens[0], &first.Logs[0]
 	args := []any{first.Tenant[:], t.Set[:], t.Type, conn.shard, len(group)}
 	if len(group) > 1 {
-		_, err := conn.several.Exec(append(args, arrays(group)...)...)
+		_, err := conn.several.Exec(append(args, driverArrays(group)...)...)
 		return err
 	}
 	_, err := conn.one.Exec(append(args, t.Ord[:], t.ID, strings.Join(t.Containers, ","), t.Fingerprint[:], t.Expression[:],
@@ -153,78 +136,4 @@ func driverArrays(group []*storage.Change) []any {
 	}
 	return []any{ords, ids, containers, fingerprints, expressions, hashLists, keyVersions, bodies, creators, createdAts, revs,
 		hashes, hashOrds, logIDs, loggedAts, actors, logTexts[0], logTexts[1], logTexts[2], logTexts[3], logTexts[4]}
-}
-
-// binaryArrays returns the same parameters in the binary format.
-func binaryArrays(group []*storage.Change) []any {
-	const columns = 21
-	var arrays [columns]array
-	for _, c := range group {
-		t, l := &c.InsertTokens[0], &c.Logs[0]
-		arrays[0].bytes(t.Ord[:])
-		arrays[1].text(t.ID)
-		arrays[2].text(strings.Join(t.Containers, ","))
-		arrays[3].bytes(t.Fingerprint[:])
-		arrays[4].bytes(t.Expression[:])
-		arrays[5].bytes(joined(t.Hashes))
-		arrays[6].number(int64(t.KeyVersion))
-		arrays[7].bytes(t.Body)
-		arrays[8].bytes(t.CreatedBy[:])
-		arrays[9].number(t.CreatedAt.UnixMicro())
-		arrays[10].number(t.Rev)
-		for i := range t.Hashes {
-			arrays[11].bytes(t.Hashes[i][:])
-			arrays[12].bytes(t.Ord[:])
-		}
-		arrays[13].bytes(l.ID[:])
-		arrays[14].number(l.CreatedAt.UnixMicro())
-		arrays[15].bytes(l.ActorID[:])
-		for i, s := range [...]string{l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message} {
-			arrays[16+i].text(s)
-		}
-	}
-	args := make([]any, columns)
-	for i := range arrays {
-		args[i] = arrays[i].value()
-	}
-	return args
-}
-
-// array is a PostgreSQL array in the binary format.
-type array struct {
-	oid      uint32 // of the elements' type
-	elements int
-	buf      []byte
-}
-
-const (
-	oidBytea = 17
-	oidInt8  = 20
-	oidText  = 25
-)
-
-func (a *array) bytes(v []byte) {
-	a.oid = oidBytea
-	a.elements++
-	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
-}
-
-func (a *array) text(v string) {
-	a.oid = oidText
-	a.elements++
-	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
-}
-
-func (a *array) number(v int64) {
-	a.oid = oidInt8
-	a.elements++
-	a.buf = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(a.buf, 8), uint64(v))
-}
-
-func (a *array) value() []byte {
-	head := make([]byte, 0, 20+len(a.buf))
-	for _, n := range [...]uint32{1, 0, a.oid, uint32(a.elements), 1} {
-		head = binary.BigEndian.AppendUint32(head, n)
-	}
-	return append(head, a.buf...)
 }

@@ -20,7 +20,6 @@ const (
 	sqliteWriter = sqliteCommon + "&_pragma=cache_size(-2048)&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +
 		"&_pragma=wal_autocheckpoint(4000)&_txlock=immediate"
 	sqliteReader = sqliteCommon + "&_pragma=cache_size(-16384)&_pragma=query_only(1)"
-	sqliteMapped = sqliteReader + "&_pragma=mmap_size(268435456)"
 
 	sqliteBatch = 512
 )
@@ -141,14 +140,6 @@ func joined(hashes []storage.Hash) []byte {
 func openSQLiteReader(b *testing.B, path string) bareReader {
 	b.Helper()
 	return preparedSelect(b, openSQLite(b, path, sqliteReader, sqliteReaders()), "? AND id = ?")
-}
-
-// openMappedReader returns a reader that maps the file. This helps only without
-// writes. The vault writes a log entry for each read, and after each write
-// SQLite would map the file again.
-func openMappedReader(b *testing.B, path string) bareReader {
-	b.Helper()
-	return preparedSelect(b, openSQLite(b, path, sqliteMapped, sqliteReaders()), "? AND id = ?")
 }
 
 func sqliteReaders() int { return min(4, 2*runtime.NumCPU()) }

@@ -25,9 +25,8 @@ func BenchmarkCreate(b *testing.B) {
 		contenders := []*contender{ours, bare}
 		if on == onPostgres {
 			naive := bareCreate(b, openNaiveWriter(b, on.emptyDatabase(b)))
-			binary := bareCreate(b, openBinaryWriter(b, on.emptyDatabase(b)).write)
-			naive.name, binary.name = "naive", "bare in binary"
-			contenders = append(contenders, naive, binary)
+			naive.name = "naive"
+			contenders = append(contenders, naive)
 		}
 		warmUp(b, contenders...)
 		race(b, callers, contenders...)
@@ -38,11 +37,9 @@ func BenchmarkCreate(b *testing.B) {
 		report(b, figure{what: "CreateToken / bare", metric: "x/bare", backend: on.name, callers: strconv.Itoa(callers),
 			value: ours.over(bare), unit: "x", goal: goal, rates: ours.perSecond() + ", " + bare.perSecond()})
 		if on == onPostgres {
-			naive, binary := contenders[2], contenders[3]
+			naive := contenders[2]
 			report(b, figure{what: "CreateToken / naive", metric: "x/naive", backend: on.name, callers: strconv.Itoa(callers),
 				value: ours.over(naive), unit: "x", goal: 2.5, rates: naive.perSecond()})
-			report(b, figure{what: "CreateToken / bare with the vault's arrays", metric: "x/binary", backend: on.name,
-				callers: strconv.Itoa(callers), value: ours.over(binary), unit: "x", rates: binary.perSecond()})
 		}
 	})
 }
@@ -58,27 +55,6 @@ func bareCreate(b *testing.B, write func(*storage.Change) error) *contender {
 		}
 		return write(c)
 	}}
-}
-
-// BenchmarkGrouping measures how much callers gain from sharing transactions.
-func BenchmarkGrouping(b *testing.B) {
-	ctx := context.Background()
-	u := newUser(b, onSQLite.openStore(b, onSQLite.create(b)))
-	create := func() error { return createCard(ctx, u.Client) }
-	one, many := &contender{name: "1 caller"}, &contender{name: "32 callers"}
-	one.call, many.call = create, create
-	warmUp(b, many)
-	for range rounds {
-		for callers, side := range map[int]*contender{1: one, 32: many} {
-			rate, err := side.run(callers, 3*roundTime)
-			if err != nil {
-				b.Fatal(err)
-			}
-			side.rates = append(side.rates, rate)
-		}
-	}
-	report(b, figure{what: "CreateToken 32 callers / 1", metric: "x/single", backend: onSQLite.name, callers: "32, 1",
-		value: many.over(one), unit: "x", goal: 2.0, rates: many.perSecond() + ", " + one.perSecond()})
 }
 
 // BenchmarkGet reads tokens by id. The bare reader's database has no writes, so
@@ -99,15 +75,9 @@ func BenchmarkGet(b *testing.B) {
 		silent := newUser(b, withoutReadLog{on.openStore(b, dsn)})
 		ids := createGeneric(b, silent.Client, tokens)
 		withoutLog := reads("without log entry", silent, ids)
-		selects := func(name string, read bareReader) *contender {
-			return &contender{name: name, call: func() error { return read(silent.tenant, ids[rand.N(len(ids))]) }}
-		}
-		bare := selects("bare", on.bareReader(b, dsn))
-		contenders := []*contender{withLog, withoutLog, bare}
-		if on == onSQLite {
-			contenders = append(contenders, selects("mapped", openMappedReader(b, dsn)))
-		}
-		race(b, callers, contenders...)
+		read := on.bareReader(b, dsn)
+		bare := &contender{name: "bare", call: func() error { return read(silent.tenant, ids[rand.N(len(ids))]) }}
+		race(b, callers, withLog, withoutLog, bare)
 
 		floor, ceiling := 0.4, 1.3
 		if on == onSQLite {
@@ -120,11 +90,6 @@ func BenchmarkGet(b *testing.B) {
 			value: withLog.over(bare), unit: "x", goal: floor, rates: withLog.perSecond() + ", " + bare.perSecond()})
 		report(b, figure{what: "GetToken less log entry, time / bare select", metric: "time/bare", backend: on.name, callers: strconv.Itoa(callers),
 			value: bare.over(withoutLog), unit: "x", goal: ceiling, atMost: true, rates: withoutLog.perSecond()})
-		if on == onSQLite {
-			mapped := contenders[3]
-			report(b, figure{what: "GetToken / bare select in a mapped file", metric: "x/mapped", backend: on.name, callers: strconv.Itoa(callers),
-				value: withLog.over(mapped), unit: "x", rates: mapped.perSecond()})
-		}
 	})
 }
 

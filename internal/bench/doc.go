@@ -10,14 +10,9 @@
 // concurrent callers at least as well as the vault. It checks and seals
 // nothing, and its rows are prepared before the clock starts.
 //
-// Two figures without a goal use a stronger opponent. On PostgreSQL, a bare
-// writer encodes arrays as the vault does, instead of using the driver's
-// arrays. On SQLite, a bare reader maps the file, which helps only a program
-// that never writes.
-//
-// At the end, a table shows the figures and their goals. With
-// VAULT_BENCH_MILLION set, lists are measured with 1,000,000 tokens instead of
-// 100,000; loading them takes minutes. BenchmarkGrowth also measures 10,000,000
-// tokens if VAULT_BENCH_TEN_MILLION is set. Imports have 1,000,000 rows, or the
-// number in VAULT_BENCH_ROWS.
+// At the end, a table shows the figures and their goals. BenchmarkGrowth
+// measures lists with 10,000 tokens. With VAULT_BENCH_MILLION set it also
+// measures 1,000,000, which takes minutes to load, and with
+// VAULT_BENCH_TEN_MILLION 10,000,000. Imports have 1,000,000 rows, or the number
+// in VAULT_BENCH_ROWS.
 package bench

@@ -78,7 +78,7 @@ func newGrowth(b *testing.B, on *backend, tokens int) *growth {
 	dsn := on.create(b)
 	u := newUser(b, on.openStore(b, dsn))
 	u.load(b, tokens)
-	if on == onPostgres { // autovacuum would do this later
+	if on.name == onPostgres.name { // autovacuum would do this later
 		must.Get(openPostgres(b, dsn, false).Exec("VACUUM ANALYZE"))(b)
 	}
 	return growthOf(b, u, tokens)
@@ -151,8 +151,11 @@ type growthCall struct {
 	call func() error
 }
 
-// grownPage is the number of items in a page.
-const grownPage = 20
+const (
+	fewTokens = 10_000
+	loadBatch = 10_000
+	grownPage = 20 // items in a page
+)
 
 func (g *growth) calls() []growthCall {
 	n := g.tokens

@@ -38,28 +38,11 @@ func BenchmarkHTTPRead(b *testing.B) {
 		b.Run(strconv.Itoa(callers), func(b *testing.B) {
 			f := flood{Callers: callers, Method: "GET", Path: "/tokens/" + tok.ID, Key: key, Silent: true}
 			ours, database := s.cpuOf(b, f, whole)
-			bare, _ := s.cpuOf(b, f, repeated(b, whole, f))
+			bare, _ := s.cpuOf(b, f, repeated(b, whole, sent{f.Method, f.Path, key, "", http.StatusOK}))
 			report(b, figure{what: "CPU time of a read over HTTP, database included", metric: "us", backend: onPostgres.name, callers: strconv.Itoa(callers),
 				value: ours + database, unit: "µs", goal: 75, atMost: true, rates: fmt.Sprintf("%.0f here, %.0f in PostgreSQL; a bare handler %.0f", ours, database, bare)})
 		})
 	}
-}
-
-// repeated returns a handler that sends the response to a request again and again.
-func repeated(b *testing.B, h http.Handler, f flood) http.Handler {
-	b.Helper()
-	r := httptest.NewRequestWithContext(b.Context(), f.Method, f.Path, http.NoBody)
-	r.Header.Set("SVC-API-KEY", f.Key)
-	first := httptest.NewRecorder()
-	if h.ServeHTTP(first, r); first.Code != http.StatusOK {
-		b.Fatalf("status %d", first.Code)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for name, values := range first.Header() {
-			w.Header()[name] = values
-		}
-		_, _ = w.Write(first.Body.Bytes())
-	})
 }
 
 // cpuOf sends a flood to a handler. It returns the median CPU time per request of this

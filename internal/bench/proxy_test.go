@@ -44,10 +44,10 @@ func BenchmarkProxy(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return post(client, front.URL+"/proxy", body, http.Header{"Svc-Api-Key": {v.PrivateKey}, "Svc-Proxy-Key": {x.Key}})
+		return caller(client, sent{"POST", "/proxy", v.PrivateKey, body, http.StatusOK}, front.URL, http.Header{"Svc-Proxy-Key": {x.Key}})
 	}
 	const plain = `{"number":"4242424242424242"}`
-	direct := &contender{name: "direct", call: post(client, dest.URL, plain, nil)}
+	direct := &contender{name: "direct", call: caller(client, sent{"POST", "", "", plain, http.StatusOK}, dest.URL, nil)}
 	through := &contender{name: "pass-through", call: proxied(plain, nil)}
 	token := &contender{name: "one token", call: proxied(`{"number":"{{ `+tok.ID+` }}"}`, nil)}
 	transform := &contender{name: "transform", call: proxied(plain, &vault.ProxyTransform{Code: "module.exports = async (req) => req.args"})}
@@ -74,16 +74,18 @@ func clientFor(b *testing.B, roots *x509.CertPool, callers int) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// post returns a function that sends a JSON body and reads the response.
-func post(client *http.Client, url, body string, header http.Header) func() error {
+// caller returns a function that sends a request with a JSON body and reads the
+// response.
+func caller(client *http.Client, s sent, url string, header http.Header) func() error {
 	return func() error {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(context.Background(), s.method, url+s.path, strings.NewReader(s.body))
 		if err != nil {
 			return err
 		}
 		for name, values := range header {
 			req.Header[name] = values
 		}
+		req.Header.Set("SVC-API-KEY", s.key)
 		req.Header.Set("Content-Type", "application/json")
 		res, err := client.Do(req)
 		if err != nil {
@@ -91,7 +93,7 @@ func post(client *http.Client, url, body string, header http.Header) func() erro
 		}
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
-		if err == nil && res.StatusCode != http.StatusOK {
+		if err == nil && res.StatusCode != s.want {
 			err = fmt.Errorf("status %d: %s", res.StatusCode, text)
 		}
 		return err

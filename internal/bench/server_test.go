@@ -17,21 +17,21 @@ import (
 func BenchmarkServer(b *testing.B) {
 	ctx := context.Background()
 	s := newServed(b)
-	ids := createGeneric(b, s.shelf.all, 1000)
+	ids := createGeneric(b, s.all, 1000)
 	next := 0
 	for _, c := range []struct {
 		name string
 		goal float64 // milliseconds
 		call func() error
 	}{
-		{"a page of 20", 0.87, func() error { return s.shelf.list(s.shelf.all, vault.ListTokensParams{}, fewTokens+1000) }},
-		{"a page of 20 under container rules", 0, func() error { return s.shelf.list(s.shelf.ruled, vault.ListTokensParams{}, fewTokens/2) }},
+		{"a page of 20", 0.87, s.list(s.all, vault.ListTokensParams{}, 1, fewTokens+1000)},
+		{"a page of 20 under container rules", 0, s.list(s.halves, vault.ListTokensParams{}, 1, fewTokens/2)},
 		{"GetToken", 0, func() error {
 			next++
-			_, err := s.shelf.all.GetToken(ctx, ids[next%len(ids)])
+			_, err := s.all.GetToken(ctx, ids[next%len(ids)])
 			return err
 		}},
-		{"CreateToken", 0, func() error { return createCard(ctx, s.shelf.all) }},
+		{"CreateToken", 0, func() error { return createCard(ctx, s.all) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			report(b, figure{what: "CPU time of the server for " + c.name, metric: "ms", backend: onPostgres.name, callers: "1",
@@ -40,10 +40,10 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// served is a shelf on PostgreSQL and the address of its schema.
+// served is a tenant on PostgreSQL and the address of its schema.
 type served struct {
-	shelf *shelf
-	dsn   string
+	*growth
+	dsn string
 }
 
 func newServed(b *testing.B) *served {
@@ -55,7 +55,7 @@ func newServed(b *testing.B) *served {
 		s.dsn = onPostgres.create(b) + "&application_name=vault_served"
 		return s.dsn
 	}
-	s.shelf = newShelf(b, &on, fewTokens)
+	s.growth = newGrowth(b, &on, fewTokens)
 	return s
 }
 
