@@ -377,9 +377,7 @@ func TestCheck(t *testing.T) {
 		"session:authorize2": {v.Public, vault.PermissionSessionAuthorize, vault.ErrForbidden},
 		"no such tenant":     {v.Vault.Tenant(uuid.New()).Client, "token:read", vault.ErrNotFound},
 	} {
-		if err := tt.c.HasPermission(t.Context(), tt.permission); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+		wantError(t, name, tt.c.HasPermission(t.Context(), tt.permission), tt.want)
 	}
 }
 

@@ -469,9 +469,7 @@ func TestSessionExpires(t *testing.T) {
 			v.Clock.Advance(time.Microsecond)
 			wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 			wantError(t, "the key", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
-			if swept, err := v.Sweep(t.Context()); err != nil || swept.Sessions != 1 {
-				t.Errorf("the sweep deletes %d sessions (%v)", swept.Sessions, err)
-			}
+			same(t, "the sweep deletes", must.Get(v.Sweep(t.Context()))(t).Sessions, 1)
 			wantError(t, "the key after the sweep", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 		})
 	}
@@ -586,8 +584,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 		return v.Owner.DeleteApplication(ctx, app)
 	},
 	"given a new key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		_, err := v.Owner.RegenerateKey(ctx, app)
-		return err
+		return errOf(v.Owner.RegenerateKey(ctx, app))
 	},
 	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
 		_, err := v.Owner.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
@@ -619,9 +616,7 @@ func TestSessionEndsWithItsKeys(t *testing.T) {
 				far := v.Clock.Now().AddDate(100, 0, 0)
 				must.Do(t, prv.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}))
 				c := authenticated(t, v.Vault, s.SessionKey)
-				if out, err := c.Detokenize(t.Context(), "{{"+tok.ID+"}}"); err != nil || string(out) != `"secret"` {
-					t.Fatalf("%s, %v", out, err)
-				}
+				same(t, "out", string(must.Get(c.Detokenize(t.Context(), "{{"+tok.ID+"}}"))(t)), `"secret"`)
 				gone := private.ID
 				if creator {
 					gone = public.ID
@@ -682,18 +677,13 @@ func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 		Permissions: []vault.Permission{"application:create", "application:read", "application:update", "application:delete"}})
 	for what, do := range map[string]func(uuid.UUID) error{
 		"rename": func(id uuid.UUID) error {
-			_, err := weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`))
-			return err
+			return errOf(weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`)))
 		},
 		"replace": func(id uuid.UUID) error {
-			_, err := weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}})
-			return err
+			return errOf(weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}}))
 		},
-		"regenerate": func(id uuid.UUID) error {
-			_, err := weak.RegenerateKey(t.Context(), id)
-			return err
-		},
-		"delete": func(id uuid.UUID) error { return weak.DeleteApplication(t.Context(), id) },
+		"regenerate": func(id uuid.UUID) error { return errOf(weak.RegenerateKey(t.Context(), id)) },
+		"delete":     func(id uuid.UUID) error { return weak.DeleteApplication(t.Context(), id) },
 	} {
 		wantError(t, what, do(strong.ID), vault.ErrForbidden)
 	}

@@ -274,9 +274,7 @@ func TestReplaysOfBoundUse(t *testing.T) {
 		return replayed, err
 	}
 	for _, want := range []bool{false, true} {
-		if replayed, err := once(); err != nil || replayed != want {
-			t.Fatalf("replayed %t, %v", replayed, err)
-		}
+		same(t, "replayed", must.Get(once())(t), want)
 	}
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}

@@ -304,9 +304,7 @@ func TestEchoesAreRemoved(t *testing.T) {
 		}, "<{{ card }}|{{ card }}>"},
 	} {
 		w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) {
-			if !strings.Contains(body, visa) {
-				t.Errorf("%s: the destination got %s", name, body)
-			}
+			contains(t, name+": the destination", body, visa)
 			test.answer(rw)
 		}
 		answer, got, err := w.charge(t.Context(), w.key, cardCall())

@@ -81,9 +81,7 @@ func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	}
 	proof := must.Get(v.Owner.LogProof(ctx, entry))(t)
 	must.Do(t, evidence.VerifyProof(proof, key))
-	if _, err := v.Owner.LogProof(ctx, uuid.New()); !errors.Is(err, vault.ErrNotFound) {
-		t.Errorf("the proof of no entry: %v", err)
-	}
+	wantError(t, "the proof of no entry", errOf(v.Owner.LogProof(ctx, uuid.New())), vault.ErrNotFound)
 }
 
 func TestEvidence(t *testing.T) {
@@ -120,9 +118,7 @@ func TestEvidenceAfterDeletions(t *testing.T) {
 	must.Do(t, v.DeleteTenant(ctx, other.ID))
 	v.Clock.Advance(48 * time.Hour)
 	entry := somethingLogged(t, v)
-	if swept, err := v.Sweep(ctx); err != nil || swept.Logs != 0 {
-		t.Fatalf("a second sweep: %+v, %v", swept, err)
-	}
+	same(t, "a second sweep", must.Get(v.Sweep(ctx))(t).Logs, 0)
 	page, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{})
 	if err != nil || page.Data[len(page.Data)-1].CreatedAt.Before(vaulttest.Start.Add(24*time.Hour)) {
 		t.Fatalf("old entries still exist: %v", err)
@@ -308,9 +304,7 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 			must.Get(owner.RotateWebhookSecret(ctx))(t)
 			msg := must.Get(v.Checkpoint(ctx))(t)
 			same(t, "signatures", signedBy(t, msg, first, second), want)
-			if now, err := v.EvidenceKey(); err != nil || now != second {
-				t.Errorf("the key is %s, %v", now, err)
-			}
+			same(t, "the key", must.Get(v.EvidenceKey())(t), second)
 			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
 				t.Errorf("%v, %+v", err, report)
 			}
@@ -343,9 +337,7 @@ func TestSignerIsChanged(t *testing.T) {
 		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
 			t.Errorf("%v, %+v", err, report)
 		}
-		if _, err := v.RotateEvidenceKey(ctx); !errors.Is(err, vault.ErrConflict) {
-			t.Errorf("the program's key was rotated: %v", err)
-		}
+		wantError(t, "rotation of the program's key", errOf(v.RotateEvidenceKey(ctx)), vault.ErrConflict)
 		must.Do(t, v.Close())
 	}
 	for name, e := range map[string]vault.EvidenceConfig{
@@ -535,9 +527,7 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 		}}
 	})
 	want := must.Get(fast.EvidenceKey())(t)
-	if got, err := slow.EvidenceKey(); err != nil || got != want {
-		t.Errorf("the slower node signs with %q (%v), the faster one with %q", got, err, want)
-	}
+	same(t, "the slower node signs with", must.Get(slow.EvidenceKey())(t), want)
 }
 
 // alarms is an observer that records the names of alarms.
@@ -738,8 +728,7 @@ func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
 	for _, change := range []func(*vault.Owner) error{
 		func(c *vault.Owner) error {
-			_, err := c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`))
-			return err
+			return errOf(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)))
 		},
 		func(c *vault.Owner) error { return c.DeleteApplication(t.Context(), app.ID) },
 	} {

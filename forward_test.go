@@ -538,9 +538,7 @@ func TestForwardProxyLog(t *testing.T) {
 		`"trace_id":"two","method":"GET","route":"forward","status":400,`, `"level":"ERROR","msg":"request","trace_id":"three","method":"GET","route":"forward","status":500,`,
 		`"method":"CONNECT","route":"forward","status":407,`, who, `panic with a value of type string`,
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("the log lacks %s:\n%s", want, text.String())
-		}
+		contains(t, "the log", text.String(), want)
 	}
 	for _, never := range []string{"4242", "sk_live", "key_prv"} {
 		if strings.Contains(text.String(), never) {
@@ -589,8 +587,7 @@ func TestForwardProxyRevocation(t *testing.T) {
 			return g.Owner.DeleteSession(t.Context(), all.Data[0].ID)
 		}, 407},
 		"rule": {key, func() error {
-			_, err := g.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": nil, "permissions": []string{"token:use"}})
-			return err
+			return errOf(g.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": nil, "permissions": []string{"token:use"}}))
 		}, 403},
 	} {
 		c := g.tunnelTo(t, test.key, g.to)

@@ -111,6 +111,14 @@ func wantError(t testing.TB, what string, err, kind error) {
 	}
 }
 
+// contains checks that a text has a part.
+func contains(t testing.TB, what, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s: %q lacks %q", what, text, part)
+	}
+}
+
 // wantFields checks for an InvalidError about exactly these fields.
 func wantFields(t testing.TB, what string, err error, paths ...string) {
 	t.Helper()

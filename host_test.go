@@ -161,8 +161,7 @@ func TestRunsQueueAtMost100Runs(t *testing.T) {
 		depth++
 		defer func() { depth-- }()
 		react := func(body map[string]any) error {
-			_, err := host.Call(ctx, "reactors.react", mustJSON(map[string]any{"id": reactor.ID, "body": body}))
-			return err
+			return errOf(host.Call(ctx, "reactors.react", mustJSON(map[string]any{"id": reactor.ID, "body": body})))
 		}
 		later := map[string]any{"callback_url": "http://localhost/"}
 		for range 50 {

@@ -78,14 +78,10 @@ func (s *shop) waitingFor(t testing.TB, tx *sql.Tx) (n int) {
 func TestInTxCurrentRights(t *testing.T) {
 	t.Parallel()
 	for name, revoke := range map[string]func(*vault.Owner, uuid.UUID) error{
-		"deleted": func(c *vault.Owner, app uuid.UUID) error { return c.DeleteApplication(context.Background(), app) },
-		"key regenerated": func(c *vault.Owner, app uuid.UUID) error {
-			_, err := c.RegenerateKey(context.Background(), app)
-			return err
-		},
+		"deleted":         func(c *vault.Owner, app uuid.UUID) error { return c.DeleteApplication(context.Background(), app) },
+		"key regenerated": func(c *vault.Owner, app uuid.UUID) error { return errOf(c.RegenerateKey(context.Background(), app)) },
 		"rights cut": func(c *vault.Owner, app uuid.UUID) error {
-			_, err := c.PatchApplication(context.Background(), app, vault.JSON(`{"permissions":["token:create"]}`))
-			return err
+			return errOf(c.PatchApplication(context.Background(), app, vault.JSON(`{"permissions":["token:create"]}`)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,9 +166,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 	"of another database": func(t *testing.T, s *shop) {
 		tx := must.Get(s.Other(t).BeginTx(t.Context(), nil))(t)
 		defer func() { _ = tx.Rollback() }()
-		if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); !errors.Is(err, storage.ErrOtherDatabase) {
-			t.Errorf("got %v, want ErrOtherDatabase", err)
-		}
+		wantError(t, "CreateToken", errOf(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrOtherDatabase)
 	},
 	"cancelled": func(t *testing.T, s *shop) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -206,9 +200,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 			setting, again = `PRAGMA query_only = 1`, `PRAGMA query_only = 0`
 		}
 		s.exec(t, tx, setting)
-		if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); !errors.Is(err, storage.ErrReadOnly) {
-			t.Errorf("got %v, want ErrReadOnly", err)
-		}
+		wantError(t, "CreateToken", errOf(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrReadOnly)
 		s.exec(t, tx, again) // SQLite keeps it for the connection
 		rollback(t, tx)
 	},
@@ -248,9 +240,7 @@ func TestInTxOfAnotherType(t *testing.T) {
 	create(t, as, aCard("card"))
 	commit(t, work)
 	get(t, s.Owner.Client, "card")
-	if _, err := work.c.GetToken(t.Context(), "card"); !errors.Is(err, sql.ErrTxDone) {
-		t.Errorf("after the commit: got %v, want ErrTxDone", err)
-	}
+	wantError(t, "after the commit", errOf(work.c.GetToken(t.Context(), "card")), sql.ErrTxDone)
 }
 
 type unitOfWork struct {

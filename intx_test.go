@@ -157,9 +157,7 @@ func TestInTxCommits(t *testing.T) {
 			}
 			same(t, name+": the transaction lists", total(t, in), before+1)
 			if s.Beside {
-				if _, err := c.GetToken(t.Context(), card.ID); !errors.Is(err, vault.ErrNotFound) {
-					t.Errorf("%s: before the commit: got %v, want ErrNotFound", name, err)
-				}
+				wantError(t, name+": before the commit", errOf(c.GetToken(t.Context(), card.ID)), vault.ErrNotFound)
 			}
 			commit(t, tx)
 			get(t, c, card.ID)
@@ -195,23 +193,13 @@ func TestInTxRollsBack(t *testing.T) {
 		get(t, as, "gone")
 		own := s.Private.InTx(tx)
 		must.Do(t, c.DeleteApplication(ctx, s.Private.ApplicationID()))
-		if _, err := own.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrUnauthenticated) {
-			t.Errorf("an application that the transaction has deleted: got %v", err)
-		}
+		wantError(t, "an application that the transaction has deleted", errOf(own.GetToken(ctx, "gone")), vault.ErrUnauthenticated)
 		rollback(t, tx)
 
-		if _, err := s.Owner.GetToken(ctx, "gone"); !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("the token: got %v, want ErrNotFound", err)
-		}
-		if _, err := s.Authenticate(ctx, app.Key); !errors.Is(err, vault.ErrUnauthenticated) {
-			t.Errorf("the key: got %v, want ErrUnauthenticated", err)
-		}
-		if _, err := s.Owner.As(ctx, app.ID); !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("the application: got %v, want ErrNotFound", err)
-		}
-		if _, err := as.GetToken(ctx, "kept"); !errors.Is(err, sql.ErrTxDone) {
-			t.Errorf("a client of the transaction: got %v, want ErrTxDone", err)
-		}
+		wantError(t, "the token", errOf(s.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
+		wantError(t, "the key", errOf(s.Authenticate(ctx, app.Key)), vault.ErrUnauthenticated)
+		wantError(t, "the application", errOf(s.Owner.As(ctx, app.ID)), vault.ErrNotFound)
+		wantError(t, "a client of the transaction", errOf(as.GetToken(ctx, "kept")), sql.ErrTxDone)
 		get(t, s.Private, "kept")
 		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
 			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
@@ -236,9 +224,7 @@ func TestInTxAfterRefusals(t *testing.T) {
 		first := create(t, s.Owner.Client, unique("first", mastercard))
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
-		if _, err := c.CreateToken(ctx, aCard("taken")); !errors.Is(err, vault.ErrConflict) {
-			t.Errorf("an id that is taken: got %v, want ErrConflict", err)
-		}
+		wantError(t, "an id that is taken", errOf(c.CreateToken(ctx, aCard("taken"))), vault.ErrConflict)
 		if dup := create(t, c.Client, unique("second", mastercard)); dup.ID != first.ID {
 			t.Errorf("a duplicate of what is committed became %s", dup.ID)
 		}
@@ -246,12 +232,8 @@ func TestInTxAfterRefusals(t *testing.T) {
 		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
 			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
 		}
-		if err := c.DeleteToken(ctx, "nothing"); !errors.Is(err, vault.ErrNotFound) {
-			t.Errorf("got %v, want ErrNotFound", err)
-		}
-		if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"}); !errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("got %v, want ErrInvalid", err)
-		}
+		wantError(t, "DeleteToken", c.DeleteToken(ctx, "nothing"), vault.ErrNotFound)
+		wantError(t, "CreateToken", errOf(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"})), vault.ErrInvalid)
 		s.order(t, tx, 1, mine)
 		commit(t, tx)
 		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {

@@ -89,14 +89,10 @@ func TestEncodeJSON(t *testing.T) {
 	for want, given := range map[string]any{
 		"null": nil, `"<a>"`: "<a>", `{"a":1.10}`: vault.JSON(` { "a" : 1.10 } `), "1e400": json.RawMessage("1e400"),
 	} {
-		if got, err := vault.EncodeJSON(given); err != nil || string(got) != want {
-			t.Errorf("%v is %s, %v, want %s", given, got, err, want)
-		}
+		same(t, fmt.Sprintf("%v", given), string(must.Get(vault.EncodeJSON(given))(t)), want)
 	}
 	for _, given := range []any{make(chan int), vault.JSON("{"), vault.JSON(nil)} {
-		if _, err := vault.EncodeJSON(given); !errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("%T: %v", given, err)
-		}
+		wantError(t, fmt.Sprintf("%T", given), errOf(vault.EncodeJSON(given)), vault.ErrInvalid)
 	}
 }
 
@@ -236,16 +232,14 @@ func TestBytesAreRefused(t *testing.T) {
 		do   func() error
 	}{
 		"data": {"data", func() error {
-			_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: raw})
-			return err
+			return errOf(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: raw}))
 		}},
 		"mask": {"mask", func() error {
-			_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: raw})
-			return err
+			return errOf(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: raw}))
 		}},
-		"document": {"", func() error { _, err := v.Private.Tokenize(ctx, raw); return err }},
-		"patch":    {"", func() error { _, err := v.Private.PatchToken(ctx, "any", raw); return err }},
-		"encoding": {"", func() error { _, err := vault.EncodeJSON(raw); return err }},
+		"document": {"", func() error { return errOf(v.Private.Tokenize(ctx, raw)) }},
+		"patch":    {"", func() error { return errOf(v.Private.PatchToken(ctx, "any", raw)) }},
+		"encoding": {"", func() error { return errOf(vault.EncodeJSON(raw)) }},
 	} {
 		err := c.do()
 		wantFields(t, name, err, c.path)
@@ -352,21 +346,15 @@ func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
 	deep := strings.Replace(nested, "data", tok.ID, 1)
 	create := func(ctx context.Context) error {
-		_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested})
-		return err
+		return errOf(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested}))
 	}
 	tokenize := func(ctx context.Context) error {
-		_, err := v.Private.Tokenize(ctx, vault.JSON(`[{"type":"token","data":`+string(ones)+`,"search_indexes":["`+nested+`"]}]`))
-		return err
+		return errOf(v.Private.Tokenize(ctx, vault.JSON(`[{"type":"token","data":`+string(ones)+`,"search_indexes":["`+nested+`"]}]`)))
 	}
-	detokenize := func(ctx context.Context) error {
-		_, err := v.Private.Detokenize(ctx, []string{deep})
-		return err
-	}
+	detokenize := func(ctx context.Context) error { return errOf(v.Private.Detokenize(ctx, []string{deep})) }
 	c := revealing(t, v)
 	update := func(ctx context.Context) error {
-		_, err := c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}})
-		return err
+		return errOf(c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}}))
 	}
 	for what, do := range map[string]func(ctx context.Context) error{
 		"create": create, "tokenize": tokenize, "detokenize": detokenize, "update": update,
@@ -631,7 +619,5 @@ func TestSecretReadsText(t *testing.T) {
 	if text.Reveal() != "hunter2" || string(binary.Reveal()) != "hunter2" {
 		t.Error("the values are others")
 	}
-	if err := number.UnmarshalText([]byte("42")); !errors.Is(err, vault.ErrInvalid) {
-		t.Errorf("a number was read from text: %v", err)
-	}
+	wantError(t, "a number from text", number.UnmarshalText([]byte("42")), vault.ErrInvalid)
 }

@@ -362,9 +362,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	same(t, "a retired key is left", ring.Retired(), false)
 	same(t, "rows under the old key", r.below(t, 2), 0)
 	location := seal.Location{}
-	if _, err := ring.Open(&location, 1, []byte("anything")); !errors.Is(err, seal.ErrNoKey) {
-		t.Errorf("the old key still exists: %v", err)
-	}
+	wantError(t, "the old key", errOf(ring.Open(&location, 1, []byte("anything"))), seal.ErrNoKey)
 	for _, v := range r.vaults {
 		c := v.Tenant(r.id)
 		for id, fingerprint := range tokens {
@@ -685,9 +683,7 @@ func TestRotateAllDataKeys(t *testing.T) {
 	must.Do(t, v.RotateAllDataKeys(ctx, opts))
 	for i, c := range owners {
 		same(t, fmt.Sprintf("tenant %d", i), rotations(t, c), 1)
-		if got, err := c.GetToken(ctx, "tok"); err != nil || string(got.Data) != `"secret"` {
-			t.Errorf("tenant %d: %v", i, err)
-		}
+		same(t, fmt.Sprintf("tenant %d", i), string(must.Get(c.GetToken(ctx, "tok"))(t).Data), `"secret"`)
 	}
 	must.Do(t, v.RotateAllDataKeys(ctx, nil))
 	same(t, "rotations", rotations(t, owners[0]), 2)
@@ -703,7 +699,5 @@ func TestRotateAllDataKeysWithoutATenant(t *testing.T) {
 	must.Do(t, v.RotateAllDataKeys(t.Context(), nil))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := v.RotateAllDataKeys(ended, nil); !errors.Is(err, ended.Err()) {
-		t.Errorf("after the end: %v", err)
-	}
+	wantError(t, "after the end", v.RotateAllDataKeys(ended, nil), ended.Err())
 }

@@ -73,8 +73,7 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 	tenant := tenantOf(t, nodes[0]).TenantID()
 	short := create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: clock.Now().Add(time.Minute)})
 	call := func(v *vault.Vault) error {
-		_, err := v.Tenant(tenant).ListTokens(t.Context(), vault.ListTokensParams{})
-		return err
+		return errOf(v.Tenant(tenant).ListTokens(t.Context(), vault.ListTokensParams{}))
 	}
 	key.set(fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied))
 	for _, v := range nodes {

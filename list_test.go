@@ -118,9 +118,7 @@ func TestCursorsAreBound(t *testing.T) {
 			return list(v.Private, vault.ListTokensParams{PageParams: vault.PageParams{Page: 1}}, "")
 		},
 	} {
-		if _, err := try(); !errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantError(t, name, errOf(try()), vault.ErrInvalid)
 	}
 }
 

@@ -483,9 +483,7 @@ func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	v.Clock.Advance(year + time.Second)
 	swept, err := v.Sweep(t.Context())
 	wantError(t, "a tenant whose entries stay", err, errDown)
-	if !strings.Contains(err.Error(), v.Acme.ID.String()) {
-		t.Errorf("the error %q does not name the tenant", err)
-	}
+	contains(t, "the error", err.Error(), v.Acme.ID.String())
 	same(t, "swept of the other", swept, vault.Swept{Logs: 1})
 	same(t, "entries of the other", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
 }
@@ -528,9 +526,7 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		s := &endlessLogs{Storage: store, err: test.err, tenants: many}
 		v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
-		if _, err := v.Sweep(t.Context()); !errors.Is(err, test.err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantError(t, name, errOf(v.Sweep(t.Context())), test.err)
 		same(t, name+": pieces", s.calls, test.calls)
 	}
 }
@@ -591,9 +587,7 @@ func TestPingQueriesOnceASecond(t *testing.T) {
 		t.Errorf("the database was queried %d times in %s", got, time.Since(began))
 	}
 	must.Do(t, v.Close())
-	if err := v.Ping(t.Context()); !errors.Is(err, vault.ErrClosed) {
-		t.Errorf("a vault that is closed: %v", err)
-	}
+	wantError(t, "a vault that is closed", v.Ping(t.Context()), vault.ErrClosed)
 }
 
 // A database that hangs and ignores the context does not block a probe.
@@ -608,9 +602,7 @@ func TestPingDoesNotHang(t *testing.T) {
 		cancel()
 	}()
 	for range 3 {
-		if err := v.Ping(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want context.Canceled", err)
-		}
+		wantError(t, "Ping", v.Ping(ctx), context.Canceled)
 	}
 	same(t, "queries of an unresponsive database", store.asked.Load(), 1)
 }
@@ -648,17 +640,11 @@ func TestDeniedCalls(t *testing.T) {
 		ctx, denied := t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied}
 		reader := holding(t, v, "token:create").From("192.0.2.7")
 		for range 3 {
-			if _, err := reader.GetToken(ctx, "x"); !errors.Is(err, vault.ErrForbidden) {
-				t.Fatal(err)
-			}
+			wantError(t, "GetToken", errOf(reader.GetToken(ctx, "x")), vault.ErrForbidden)
 		}
 		_ = reader.HasPermission(ctx, "token:update") // a question
-		if err := reader.DeleteToken(ctx, "x"); !errors.Is(err, vault.ErrForbidden) {
-			t.Fatal(err)
-		}
-		if _, err := v.Owner.GetToken(ctx, "x"); !errors.Is(err, vault.ErrNotFound) {
-			t.Fatal(err)
-		}
+		wantError(t, "DeleteToken", reader.DeleteToken(ctx, "x"), vault.ErrForbidden)
+		wantError(t, "GetToken", errOf(v.Owner.GetToken(ctx, "x")), vault.ErrNotFound)
 		want := []string{"Denied: GetToken (token:read)", "Denied: DeleteToken (token:delete)"}
 		same(t, "entries", about(t, v, denied), want)
 
@@ -687,9 +673,7 @@ func TestDeniedInATransaction(t *testing.T) {
 	db := must.Get(sql.Open("postgres", address))(t)
 	defer db.Close()
 	tx := must.Get(db.BeginTx(t.Context(), nil))(t)
-	if err := holding(t, v, "token:create").InTx(tx).DeleteToken(t.Context(), "x"); !errors.Is(err, vault.ErrForbidden) {
-		t.Error(err)
-	}
+	wantError(t, "DeleteToken", holding(t, v, "token:create").InTx(tx).DeleteToken(t.Context(), "x"), vault.ErrForbidden)
 	must.Do(t, tx.Rollback())
 	same(t, "entries", about(t, v, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
 }

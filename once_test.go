@@ -500,26 +500,21 @@ func TestStoredResponseOfARun(t *testing.T) {
 			if err := w.Owner.DeleteToken(ctx, "card"); err != nil {
 				return err
 			}
-			_, err := w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
-			return err
+			return errOf(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}}))
 		}, vault.ErrWithdrawn},
 		"the cvc's hour is over": {used, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, vault.ErrWithdrawn},
 		"the cvc replaced": {used, func(ctx context.Context, w *replayWorld) error {
 			w.Clock.Advance(time.Minute)
-			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`))
-			return err
+			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`)))
 		}, vault.ErrWithdrawn},
 		"the number replaced": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
-			return err
+			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
 		}, vault.ErrWithdrawn},
 		"masked, and the number replaced": {read, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
-			return err
+			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
 		}, vault.ErrWithdrawn},
 		"replaced twice at the same time": {changing, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
-			return err
+			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
 		}, vault.ErrWithdrawn},
 		"changed by the run itself": {changing, nil, nil},
 		"the keys replaced":         {used, func(ctx context.Context, w *replayWorld) error { return w.RotateDataKeys(ctx, w.Owner.TenantID(), nil) }, nil},
@@ -531,23 +526,19 @@ func TestStoredResponseOfARun(t *testing.T) {
 			return err
 		}, vault.ErrWithdrawn},
 		"the caller's rules cut": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`))
-			return err
+			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`)))
 		}, vault.ErrForbidden},
 		"the caller's transform cut": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`))
-			return err
+			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`)))
 		}, vault.ErrForbidden},
 		"the code's application cut": {read, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchApplication(ctx, reactorApp(w).ID, vault.JSON(`{"permissions":["token:create"]}`))
-			return err
+			return errOf(w.Owner.PatchApplication(ctx, reactorApp(w).ID, vault.JSON(`{"permissions":["token:create"]}`)))
 		}, vault.ErrForbidden},
 		"the code's application deleted": {read, func(ctx context.Context, w *replayWorld) error {
 			return w.Owner.DeleteApplication(ctx, reactorApp(w).ID)
 		}, vault.ErrForbidden},
 		"the caller's cut, where the code read": {read, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`))
-			return err
+			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`)))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

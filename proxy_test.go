@@ -481,9 +481,7 @@ func TestTakenIDsInABatch(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		same(t, path, taken.Fields, map[string][]string{path: {"is the id of another token"}})
-		if !strings.Contains(err.Error(), path) {
-			t.Errorf("%v does not name %s", err, path)
-		}
+		contains(t, "the error", err.Error(), path)
 	}
 	wantError(t, "a single token", errOf(v.Private.Tokenize(t.Context(), request("taken"))), vault.ErrConflict)
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {

@@ -144,9 +144,7 @@ func TestReactRefusesBadRequests(t *testing.T) {
 		}
 	}
 	same(t, "log of the token: what was refused for its data has used it", operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
-	if _, err := w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{}); !errors.Is(err, vault.ErrForbidden) {
-		t.Errorf("without token:use: %v, want ErrForbidden", err)
-	}
+	wantError(t, "without token:use", errOf(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
 }
 
 func TestReactorClientActsAsItsApplication(t *testing.T) {
@@ -241,9 +239,7 @@ func TestReactRefusesACallbackAndReactAsyncNeedsOne(t *testing.T) {
 	})
 	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: "https://example.com/"})
 	wantFields(t, "React with a callback", err, "callback_url")
-	if !strings.Contains(err.Error(), "ReactAsync") {
-		t.Errorf("%v does not say what to use", err)
-	}
+	contains(t, "the error", err.Error(), "ReactAsync")
 	_, err = w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})
 	wantFields(t, "ReactAsync without a callback", err, "callback_url")
 }
@@ -573,16 +569,14 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 			return w.Owner.DeleteToken(ctx, "card")
 		}, http.StatusConflict},
 		"the number replaced": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
-			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
-			return err
+			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
 		}, http.StatusConflict},
 		"the cvc's hour is over": {func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
 			w.Clock.Advance(time.Hour)
 			return nil
 		}, http.StatusConflict},
 		"the caller's rules cut": {func(ctx context.Context, w *reactWorld, app uuid.UUID) error {
-			_, err := w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`))
-			return err
+			return errOf(w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`)))
 		}, http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {

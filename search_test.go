@@ -204,9 +204,7 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
 	c := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
-		if _, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q}); !errors.Is(err, vault.ErrForbidden) {
-			t.Errorf("%s: %v", q, err)
-		}
+		wantError(t, q, errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})), vault.ErrForbidden)
 	}
 	if got := search(t, c, "type:social_security_number"); !slices.Equal(got, []string{"ssn"}) {
 		t.Errorf("a search without data terms finds %v", got)
@@ -222,14 +220,8 @@ func TestMaskedClientsDoNotSearchByData(t *testing.T) {
 	app := private(t, v, rule(1, "/", vault.TransformReveal, "token:search"))
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked()} {
 		for _, q := range []string{"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)"} {
-			after := func() error {
-				_, err := c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")
-				return err
-			}
-			page := func() error {
-				_, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})
-				return err
-			}
+			after := func() error { return errOf(c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")) }
+			page := func() error { return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})) }
 			for _, err := range []error{page(), after()} {
 				if !errors.Is(err, vault.ErrForbidden) {
 					t.Errorf("%s: %s: %v", name, q, err)

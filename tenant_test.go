@@ -160,9 +160,7 @@ func TestMasterKeyText(t *testing.T) {
 	key := vault.NewKey()
 	parsed := must.Get(vault.ParseKey("\n " + key.Text() + " \n"))(t)
 	sealed := must.Get(key.Encrypt([]byte("x"), []byte("ad")))(t)
-	if plain, err := parsed.Decrypt(sealed, []byte("ad")); err != nil || string(plain) != "x" {
-		t.Errorf("the parsed key opens %q, %v", plain, err)
-	}
+	same(t, "the parsed key opens", string(must.Get(parsed.Decrypt(sealed, []byte("ad")))(t)), "x")
 	if _, err := parsed.Decrypt(sealed, []byte("other")); err == nil {
 		t.Error("opens with other associated data")
 	}

@@ -292,9 +292,7 @@ func TestDetokenizeRefusesBadExpressions(t *testing.T) {
 	_, err := v.Private.Detokenize(t.Context(), vault.JSON(`["{{ text }}","{{ missing-1 }}","{{ missing-2 }}"]`))
 	wantFields(t, "unknown ids", err, "[1]", "[2]")
 	for _, part := range []string{"Failed to detokenize some tokens: missing-1", "missing-2"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error %q does not say %q", err, part)
-		}
+		contains(t, "the error", err.Error(), part)
 	}
 	same(t, "log of a token in a failed request", operations(t, v, "text"), []string{"create", "use"}) // of the filter that failed
 }

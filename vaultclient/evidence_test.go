@@ -2,7 +2,6 @@ package vaultclient_test
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net/http/httptest"
 	"testing"
@@ -36,9 +35,7 @@ func TestEvidence(t *testing.T) {
 	if err != nil || evidence.VerifyProof(proof, key) != nil {
 		t.Errorf("%v, %v", err, evidence.VerifyProof(proof, key))
 	}
-	if _, err := c.LogProof(ctx, uuid.New()); !errors.Is(err, vault.ErrNotFound) {
-		t.Errorf("the proof of no entry: %v", err)
-	}
+	wantError(t, "the proof of no entry", errOf(c.LogProof(ctx, uuid.New())), vault.ErrNotFound)
 	if p, err := c.LogConsistency(ctx, 1); err != nil || p.From != 1 || len(p.Hashes) == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -47,11 +44,7 @@ func TestEvidence(t *testing.T) {
 	if report, err := evidence.Verify(&bundle, key, since); err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if err := c.ExportEvidence(ctx, full{}); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("a full disk: %v", err)
-	}
+	wantError(t, "a full disk", c.ExportEvidence(ctx, full{}), io.ErrShortWrite)
 	private := must.Get(vaultclient.New(server.URL, v.PrivateKey, nil))(t)
-	if err := private.ExportEvidence(ctx, io.Discard); !errors.Is(err, vault.ErrForbidden) {
-		t.Errorf("without log:read: %v", err)
-	}
+	wantError(t, "without log:read", private.ExportEvidence(ctx, io.Discard), vault.ErrForbidden)
 }

@@ -313,13 +313,9 @@ func TestAnonymous(t *testing.T) {
 		t.Errorf("the client sent the key %q", got)
 	}
 	for name, p := range map[string]vault.ProxyCall{"a proxy that requires a key": {Key: proxy(true)}, "a URL": {URL: dest.URL}} {
-		if _, err := c.InvokeProxy(t.Context(), p); !errors.Is(err, vault.ErrUnauthenticated) {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantError(t, name, errOf(c.InvokeProxy(t.Context(), p)), vault.ErrUnauthenticated)
 	}
-	if _, err := c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"}); !errors.Is(err, vault.ErrNotFound) {
-		t.Errorf("an unknown proxy: %v", err)
-	}
+	wantError(t, "an unknown proxy", errOf(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"})), vault.ErrNotFound)
 	if _, err := vaultclient.NewAnonymous("http://vault.example", nil); err == nil {
 		t.Error("plain http was accepted")
 	}

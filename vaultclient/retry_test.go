@@ -38,9 +38,7 @@ func TestLostResponsesAreRetried(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, first(happens))
 			tok := must.Get(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(t.Context(), generic))(t)
-			if got, err := f.Private.GetToken(t.Context(), tok.ID); err != nil || got.ID != tok.ID {
-				t.Errorf("the token does not exist: %v", err)
-			}
+			same(t, "the token", must.Get(f.Private.GetToken(t.Context(), tok.ID))(t).ID, tok.ID)
 			same(t, "tokens", f.tokens(t), 1)
 			keys := f.headers("SVC-IDEMPOTENCY-KEY")
 			if len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
@@ -54,16 +52,12 @@ func TestLostResponsesAreRetried(t *testing.T) {
 func TestReadsAreRetried(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*vaultclient.Client) error{
-		"GetToken": func(c *vaultclient.Client) error { _, err := c.GetToken(t.Context(), "tok"); return err },
-		"ListTokens": func(c *vaultclient.Client) error {
-			_, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
-			return err
-		},
+		"GetToken":   func(c *vaultclient.Client) error { return errOf(c.GetToken(t.Context(), "tok")) },
+		"ListTokens": func(c *vaultclient.Client) error { return errOf(c.ListTokens(t.Context(), vault.ListTokensParams{})) },
 		"SearchTokens": func(c *vaultclient.Client) error {
-			_, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
-			return err
+			return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"}))
 		},
-		"Detokenize": func(c *vaultclient.Client) error { _, err := c.Detokenize(t.Context(), "{{ tok }}"); return err },
+		"Detokenize": func(c *vaultclient.Client) error { return errOf(c.Detokenize(t.Context(), "{{ tok }}")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,25 +111,21 @@ func TestPermanentErrorsAreNotRetried(t *testing.T) {
 		want    error
 	}{
 		"a taken id": {pass, func(ctx context.Context, c *vaultclient.Client) error {
-			_, err := c.CreateToken(ctx, taken)
-			return err
+			return errOf(c.CreateToken(ctx, taken))
 		}, vault.ErrConflict},
 		"bad input": {pass, func(ctx context.Context, c *vaultclient.Client) error {
-			_, err := c.Tokenize(ctx, vault.JSON("{"))
-			return err
+			return errOf(c.Tokenize(ctx, vault.JSON("{")))
 		}, vault.ErrInvalid},
-		"no permission": {pass, func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetTenant(ctx); return err }, vault.ErrForbidden},
+		"no permission": {pass, func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetTenant(ctx)) }, vault.ErrForbidden},
 		"not found": {pass, func(ctx context.Context, c *vaultclient.Client) error {
-			_, err := c.GetToken(ctx, "nobody")
-			return err
+			return errOf(c.GetToken(ctx, "nobody"))
 		}, vault.ErrNotFound},
-		"a redirect":       {answer(307, "Location", "/elsewhere"), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vaultclient.ErrAnswer},
-		"a page, with 200": {answer(200), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vaultclient.ErrAnswer},
-		"a page, with 404": {answer(404), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vaultclient.ErrAnswer},
-		"a page, with 413": {answer(413), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vault.ErrTooLarge},
+		"a redirect":       {answer(307, "Location", "/elsewhere"), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
+		"a page, with 200": {answer(200), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
+		"a page, with 404": {answer(404), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
+		"a page, with 413": {answer(413), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vault.ErrTooLarge},
 		"a call of a proxy": {answer(503), func(ctx context.Context, c *vaultclient.Client) error {
-			_, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: "k"})
-			return err
+			return errOf(c.InvokeProxy(ctx, vault.ProxyCall{Key: "k"}))
 		}, vaultclient.ErrAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -359,10 +349,10 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Error("a call without the key is a replay")
 	}
 	for _, call := range []func() error{
-		func() error { _, err := c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`)); return err },
-		func() error { _, err := c.Tokenize(ctx, "x"); return err },
-		func() error { _, err := c.GetToken(ctx, one.ID); return err },
-		func() error { _, err := c.Detokenize(ctx, "x"); return err },
+		func() error { return errOf(c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`))) },
+		func() error { return errOf(c.Tokenize(ctx, "x")) },
+		func() error { return errOf(c.GetToken(ctx, one.ID)) },
+		func() error { return errOf(c.Detokenize(ctx, "x")) },
 		func() error { return c.DeleteToken(ctx, one.ID) },
 	} {
 		must.Do(t, call())

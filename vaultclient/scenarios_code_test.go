@@ -36,18 +36,15 @@ func createReactor(w *world) {
 		{Name: "x", Code: "\n\nthrow new Error('secret')", Configuration: map[string]string{}},
 		{Name: "x", Code: code, Configuration: map[string]string{}, ApplicationID: nobody},
 	} {
-		r, err := w.management.CreateReactor(w.t.Context(), p)
-		w.saw(fmt.Sprint("CreateReactor ", i), r, err)
+		w.see(fmt.Sprint("CreateReactor ", i))(w.management.CreateReactor(w.t.Context(), p))
 	}
-	r, err := w.private.CreateReactor(w.t.Context(), w.reactorParams())
-	w.saw("CreateReactor by a private key", r, err)
+	w.see("CreateReactor by a private key")(w.private.CreateReactor(w.t.Context(), w.reactorParams()))
 }
 
 func getReactor(w *world) {
 	made := must.Get(w.Management.CreateReactor(w.t.Context(), w.reactorParams()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody} {
-		r, err := w.management.GetReactor(w.t.Context(), id)
-		w.saw("GetReactor", r, err)
+		w.see("GetReactor")(w.management.GetReactor(w.t.Context(), id))
 	}
 }
 
@@ -57,8 +54,7 @@ func listReactors(w *world) {
 	w.Clock.Advance(time.Second)
 	w.reactor(code)
 	for i, p := range []vault.ListParams{{}, {Name: "charge <*"}, {Name: "nope"}, {IDs: []uuid.UUID{made.ID}}, {PageParams: vault.PageParams{Size: 1}}, {PageParams: vault.PageParams{Size: -1}}} {
-		page, err := w.management.ListReactors(ctx, p)
-		w.saw(fmt.Sprint("ListReactors ", i), page, err)
+		w.see(fmt.Sprint("ListReactors ", i))(w.management.ListReactors(ctx, p))
 	}
 }
 
@@ -66,11 +62,9 @@ func replaceReactor(w *world) {
 	id := w.reactor(code)
 	for i, p := range []vault.ReactorParams{w.reactorParams(), {Name: "bare", Code: code, Configuration: map[string]string{}}, {}} {
 		w.Clock.Advance(time.Second)
-		r, err := w.management.ReplaceReactor(w.t.Context(), id, p)
-		w.saw(fmt.Sprint("ReplaceReactor ", i), r, err)
+		w.see(fmt.Sprint("ReplaceReactor ", i))(w.management.ReplaceReactor(w.t.Context(), id, p))
 	}
-	r, err := w.management.ReplaceReactor(w.t.Context(), nobody, w.reactorParams())
-	w.saw("ReplaceReactor of none", r, err)
+	w.see("ReplaceReactor of none")(w.management.ReplaceReactor(w.t.Context(), nobody, w.reactorParams()))
 }
 
 func patchReactor(w *world) {
@@ -78,15 +72,11 @@ func patchReactor(w *world) {
 	made := must.Get(w.Management.CreateReactor(ctx, w.reactorParams()))(w.t)
 	w.Clock.Advance(time.Second)
 	for _, patch := range []string{`{"name":"P"}`, `{"configuration":{"KEY":null}}`, `{"application":null}`, `{"code":"("}`, `{"nope":1}`, `{`} {
-		r, err := w.management.PatchReactor(ctx, made.ID, vault.JSON(patch))
-		w.saw("PatchReactor "+patch, r, err)
+		w.see("PatchReactor " + patch)(w.management.PatchReactor(ctx, made.ID, vault.JSON(patch)))
 	}
-	r, err := w.management.PatchReactor(ctx, made.ID, map[string]any{"name": "<a>"})
-	w.saw("PatchReactor by a Go value", r, err)
-	r, err = w.management.PatchReactor(ctx, made.ID, []byte(`{}`))
-	w.saw("PatchReactor by bytes", r, err)
-	r, err = w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`))
-	w.saw("PatchReactor of none", r, err)
+	w.see("PatchReactor by a Go value")(w.management.PatchReactor(ctx, made.ID, map[string]any{"name": "<a>"}))
+	w.see("PatchReactor by bytes")(w.management.PatchReactor(ctx, made.ID, []byte(`{}`)))
+	w.see("PatchReactor of none")(w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`)))
 }
 
 func deleteReactor(w *world) {
@@ -106,8 +96,7 @@ func reactResults(w *world) {
 	} {
 		id := w.reactor("module.exports = async (req) => { " + body + " }")
 		for _, args := range []any{nil, map[string]any{"pan": "{{ card | json: '$.number' }}", "n": 1.5}, vault.JSON(`"{{ card }}"`)} {
-			result, err := w.private.React(ctx, id, vault.ReactParams{Args: args})
-			w.saw(fmt.Sprint("React ", i), result, err)
+			w.see(fmt.Sprint("React ", i))(w.private.React(ctx, id, vault.ReactParams{Args: args}))
 		}
 	}
 }
@@ -127,8 +116,7 @@ func reactErrors(w *world) {
 		"const f = () => { throw new TypeError('inner') }\nf()",
 	} {
 		id := w.reactor("module.exports = async (req) => { " + body + " }")
-		result, err := w.private.React(w.t.Context(), id, vault.ReactParams{})
-		w.saw(fmt.Sprint("React ", i), result, err)
+		w.see(fmt.Sprint("React ", i))(w.private.React(w.t.Context(), id, vault.ReactParams{}))
 	}
 }
 
@@ -138,29 +126,23 @@ func reactRefused(w *world) {
 	for i, p := range []vault.ReactParams{
 		{Args: "{{ nobody }}"}, {Args: 7}, {Args: vault.JSON("{")}, {Timeout: 10 * time.Second}, {Timeout: 1}, {CallbackURL: "http://plain.example/"},
 	} {
-		result, err := w.private.React(ctx, id, p)
-		w.saw(fmt.Sprint("React ", i), result, err)
+		w.see(fmt.Sprint("React ", i))(w.private.React(ctx, id, p))
 	}
 	for i, p := range []vault.ReactParams{
 		{}, {CallbackURL: "http://plain.example/", Timeout: 1}, {CallbackURL: w.dest.URL, Timeout: 211 * time.Second}, {CallbackURL: w.dest.URL, Args: 7},
 	} {
-		job, err := w.private.ReactAsync(ctx, id, p)
-		w.saw(fmt.Sprint("ReactAsync ", i), job, err)
+		w.see(fmt.Sprint("ReactAsync ", i))(w.private.ReactAsync(ctx, id, p))
 	}
-	result, err := w.private.React(ctx, nobody, vault.ReactParams{})
-	w.saw("React of none", result, err)
-	result, err = w.public.React(ctx, id, vault.ReactParams{})
-	w.saw("React by a public key", result, err)
+	w.see("React of none")(w.private.React(ctx, nobody, vault.ReactParams{}))
+	w.see("React by a public key")(w.public.React(ctx, id, vault.ReactParams{}))
 }
 
 func reactLater(w *world) {
 	ctx := w.t.Context()
 	id := w.reactor(code)
-	job, err := w.private.ReactAsync(vault.WithTraceID(ctx, "trace-1"), id, vault.ReactParams{Args: map[string]int{"n": 1}, CallbackURL: w.dest.URL, Timeout: 20 * time.Second})
-	w.saw("ReactAsync", job, err)
+	w.see("ReactAsync")(w.private.ReactAsync(vault.WithTraceID(ctx, "trace-1"), id, vault.ReactParams{Args: map[string]int{"n": 1}, CallbackURL: w.dest.URL, Timeout: 20 * time.Second}))
 	w.saw("Work", nil, w.Work(ctx))
-	logs, err := w.management.ListLogs(ctx, vault.ListLogsParams{EntityType: "reactor"})
-	w.saw("ListLogs", logs, err)
+	w.see("ListLogs")(w.management.ListLogs(ctx, vault.ListLogsParams{EntityType: "reactor"}))
 }
 
 // proxyParams returns parameters of a proxy with every field set.
@@ -188,16 +170,14 @@ func createProxy(w *world) {
 		{}, {Name: "x", DestinationURL: "ftp://x"}, {Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: "("}},
 		{Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("/", 60_000)}},
 	} {
-		x, err := w.management.CreateProxy(w.t.Context(), p)
-		w.saw(fmt.Sprint("CreateProxy ", i), x, err)
+		w.see(fmt.Sprint("CreateProxy ", i))(w.management.CreateProxy(w.t.Context(), p))
 	}
 }
 
 func getProxy(w *world) {
 	made := must.Get(w.Management.CreateProxy(w.t.Context(), w.proxyParams()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody} {
-		x, err := w.management.GetProxy(w.t.Context(), id)
-		w.saw("GetProxy", x, err)
+		w.see("GetProxy")(w.management.GetProxy(w.t.Context(), id))
 	}
 }
 
@@ -207,8 +187,7 @@ func listProxies(w *world) {
 	w.Clock.Advance(time.Second)
 	w.proxy(vault.ProxyParams{})
 	for i, p := range []vault.ListParams{{}, {Name: "gate*"}, {IDs: []uuid.UUID{made.ID, nobody}}, {PageParams: vault.PageParams{Page: 2, Size: 1}}, {PageParams: vault.PageParams{Page: -1}}} {
-		page, err := w.management.ListProxies(ctx, p)
-		w.saw(fmt.Sprint("ListProxies ", i), page, err)
+		w.see(fmt.Sprint("ListProxies ", i))(w.management.ListProxies(ctx, p))
 	}
 }
 
@@ -216,11 +195,9 @@ func replaceProxy(w *world) {
 	x := w.proxy(vault.ProxyParams{})
 	w.Clock.Advance(time.Second)
 	for i, p := range []vault.ProxyParams{w.proxyParams(), {Name: "bare", DestinationURL: w.dest.URL}, {}} {
-		got, err := w.management.ReplaceProxy(w.t.Context(), x.ID, p)
-		w.saw(fmt.Sprint("ReplaceProxy ", i), got, err)
+		w.see(fmt.Sprint("ReplaceProxy ", i))(w.management.ReplaceProxy(w.t.Context(), x.ID, p))
 	}
-	got, err := w.management.ReplaceProxy(w.t.Context(), nobody, w.proxyParams())
-	w.saw("ReplaceProxy of none", got, err)
+	w.see("ReplaceProxy of none")(w.management.ReplaceProxy(w.t.Context(), nobody, w.proxyParams()))
 }
 
 func patchProxy(w *world) {
@@ -228,11 +205,9 @@ func patchProxy(w *world) {
 	made := must.Get(w.Management.CreateProxy(ctx, w.proxyParams()))(w.t)
 	w.Clock.Advance(time.Second)
 	for _, patch := range []string{`{"name":"P"}`, `{"configuration":null,"application":null}`, `{"request_transform":null}`, `{"require_auth":true}`, `{"destination_url":"x"}`, `7`} {
-		x, err := w.management.PatchProxy(ctx, made.ID, vault.JSON(patch))
-		w.saw("PatchProxy "+patch, x, err)
+		w.see("PatchProxy " + patch)(w.management.PatchProxy(ctx, made.ID, vault.JSON(patch)))
 	}
-	x, err := w.management.PatchProxy(ctx, nobody, vault.JSON(`{}`))
-	w.saw("PatchProxy of none", x, err)
+	w.see("PatchProxy of none")(w.management.PatchProxy(ctx, nobody, vault.JSON(`{}`)))
 }
 
 func deleteProxy(w *world) {
@@ -246,8 +221,7 @@ func deleteProxy(w *world) {
 // request a trace id, so calls in process need one too.
 func (w *world) invoke(p vault.ProxyCall) {
 	ctx := vault.WithTraceparent(vault.WithTraceID(w.t.Context(), "trace-1"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1")
-	got, err := read(w.private.InvokeProxy(ctx, p))
-	w.saw(fmt.Sprintf("InvokeProxy %s %.20s %.20s", p.Method, p.Path, p.Query), got, err)
+	w.see(fmt.Sprintf("InvokeProxy %s %.20s %.20s", p.Method, p.Path, p.Query))(read(w.private.InvokeProxy(ctx, p)))
 }
 
 func invokeRequests(w *world) {
@@ -277,8 +251,7 @@ func invokeRequests(w *world) {
 	} {
 		w.invoke(p)
 	}
-	logs, err := w.management.ListLogs(w.t.Context(), vault.ListLogsParams{EntityType: "card"})
-	w.saw("ListLogs", logs, err)
+	w.see("ListLogs")(w.management.ListLogs(w.t.Context(), vault.ListLogsParams{EntityType: "card"}))
 }
 
 func invokeAnswers(w *world) {
@@ -303,8 +276,7 @@ func invokeRefused(w *world) {
 		w.invoke(p)
 	}
 	for _, c := range []vault.API{w.public, w.management} {
-		got, err := read(c.InvokeProxy(ctx, vault.ProxyCall{Key: key}))
-		w.saw("InvokeProxy without token:use", got, err)
+		w.see("InvokeProxy without token:use")(read(c.InvokeProxy(ctx, vault.ProxyCall{Key: key})))
 	}
 	_, other := w.NewTenant(w.t, "Other")
 	foreign := must.Get(other.CreateProxy(ctx, vault.ProxyParams{Name: "x", DestinationURL: w.dest.URL}))(w.t)

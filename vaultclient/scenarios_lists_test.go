@@ -57,8 +57,7 @@ func listAfterRefused(w *world) {
 	w.listAfter(vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCard}}, after)
 	w.listAfter(vault.ListTokensParams{PageParams: vault.PageParams{Page: 2}}, "")
 	w.listAfter(vault.ListTokensParams{PageParams: vault.PageParams{Size: 101}}, "")
-	page, err := w.public.ListTokensAfter(w.t.Context(), vault.ListTokensParams{}, after)
-	w.saw("ListTokensAfter by a public key", page, err)
+	w.see("ListTokensAfter by a public key")(w.public.ListTokensAfter(w.t.Context(), vault.ListTokensParams{}, after))
 }
 
 func searchAfter(w *world) {
@@ -78,8 +77,7 @@ func searchAfterRefused(w *world) {
 	w.searchAfter(vault.SearchTokensParams{Query: "type:token "}, after)
 	w.searchAfter(vault.SearchTokensParams{Query: "nope:1"}, "")
 	w.searchAfter(vault.SearchTokensParams{Query: "type:token", PageParams: vault.PageParams{Page: 1}}, "")
-	page, err := w.public.ListTokensAfter(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}, "")
-	w.saw("ListTokensAfter of a search by a public key", page, err)
+	w.see("ListTokensAfter of a search by a public key")(w.public.ListTokensAfter(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}, ""))
 }
 
 func searchAll(w *world) {

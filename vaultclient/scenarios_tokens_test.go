@@ -37,8 +37,7 @@ func createTypes(w *world) {
 		tok, err := w.private.CreateToken(ctx, p)
 		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
 		if err == nil {
-			shown, err := w.private.Detokenize(ctx, "{{ "+tok.ID+" }}")
-			w.saw("Detokenize", shown, err)
+			w.see("Detokenize")(w.private.Detokenize(ctx, "{{ "+tok.ID+" }}"))
 		}
 	}
 }
@@ -55,8 +54,7 @@ func createOptions(w *world) {
 		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: w.Clock.Now().Add(time.Hour).In(time.FixedZone("east", 3600))},
 		{Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{}, Containers: []string{}},
 	} {
-		tok, err := w.private.CreateToken(ctx, p)
-		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
+		w.see(fmt.Sprint("CreateToken ", i))(w.private.CreateToken(ctx, p))
 	}
 }
 
@@ -71,11 +69,9 @@ func createUnavailable(w *world) {
 	if !errors.Is(err, vault.ErrUnavailable) {
 		w.t.Errorf("during a transaction: got %v, want ErrUnavailable", err)
 	}
-	_, err = w.management.GetProxy(ctx, proxy.ID)
-	w.saw("GetProxy beside a transaction", nil, err)
+	w.see("GetProxy beside a transaction")(w.management.GetProxy(ctx, proxy.ID))
 	must.Do(w.t, tx.Rollback())
-	tok, err := w.private.CreateToken(ctx, p)
-	w.saw("CreateToken after it", tok, err)
+	w.see("CreateToken after it")(w.private.CreateToken(ctx, p))
 }
 
 func createInvalid(w *world) {
@@ -94,25 +90,21 @@ func createInvalid(w *world) {
 		{Type: vault.TypeGeneric, Data: 1, ExpiresAt: w.Clock.Now().Add(-time.Hour)},
 		{Type: vault.TypeGeneric, Data: strings.Repeat("x", 6<<20)},
 	} {
-		tok, err := w.private.CreateToken(ctx, p)
-		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
+		w.see(fmt.Sprint("CreateToken ", i))(w.private.CreateToken(ctx, p))
 	}
-	tok, err := w.management.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
-	w.saw("CreateToken by a management key", tok, err)
+	w.see("CreateToken by a management key")(w.management.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1}))
 }
 
 func createTaken(w *world) {
 	for range 2 {
-		tok, err := w.private.CreateToken(w.t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: 1})
-		w.saw("CreateToken", tok, err)
+		w.see("CreateToken")(w.private.CreateToken(w.t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: 1}))
 	}
 }
 
 func createDuplicate(w *world) {
 	p := vault.TokenParams{Type: vault.TypeCardNumber, Data: number, DeduplicateToken: ptr(true), Metadata: map[string]string{"a": "b"}}
 	for _, c := range []vault.API{w.private, w.private, w.public} {
-		tok, err := c.CreateToken(w.t.Context(), p)
-		w.saw("CreateToken", tok, err)
+		w.see("CreateToken")(c.CreateToken(w.t.Context(), p))
 	}
 }
 
@@ -124,16 +116,13 @@ func getTransforms(w *world) {
 		_, key := w.NewApplication(w.t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 			{Priority: 1, Container: "/", Transform: transform, Permissions: []vault.Permission{"token:read"}}})
 		for _, id := range []string{"card", "numbers"} {
-			tok, err := w.as(key).GetToken(ctx, id)
-			w.saw("GetToken "+string(transform), tok, err)
+			w.see("GetToken " + string(transform))(w.as(key).GetToken(ctx, id))
 		}
 	}
 	_, narrow := w.NewApplication(w.t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 		{Priority: 1, Container: "/pii/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}})
-	tok, err := w.as(narrow).GetToken(ctx, "card")
-	w.saw("GetToken outside of the rules", tok, err)
-	tok, err = w.public.GetToken(ctx, "card")
-	w.saw("GetToken by a public key", tok, err)
+	w.see("GetToken outside of the rules")(w.as(narrow).GetToken(ctx, "card"))
+	w.see("GetToken by a public key")(w.public.GetToken(ctx, "card"))
 }
 
 func getIDs(w *world) {
@@ -146,11 +135,9 @@ func getIDs(w *world) {
 		"../applications/key", `..\applications`, "..;/x", "ab", " nobody", "nobody ", "{{nobody}}", "a\r\nb",
 	} {
 		for _, c := range []vault.API{w.private, w.management} {
-			tok, err := c.GetToken(w.t.Context(), id)
-			w.saw(fmt.Sprintf("GetToken %.10q", id), tok, err)
+			w.see(fmt.Sprintf("GetToken %.10q", id))(c.GetToken(w.t.Context(), id))
 		}
-		tok, err := w.private.PatchToken(w.t.Context(), id, vault.JSON(`{"data":2}`))
-		w.saw(fmt.Sprintf("PatchToken %.10q", id), tok, err)
+		w.see(fmt.Sprintf("PatchToken %.10q", id))(w.private.PatchToken(w.t.Context(), id, vault.JSON(`{"data":2}`)))
 		w.saw(fmt.Sprintf("DeleteToken %.10q", id), nil, w.private.DeleteToken(w.t.Context(), id))
 	}
 }
@@ -158,8 +145,7 @@ func getIDs(w *world) {
 func getExpired(w *world) {
 	w.token(vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: 1, ExpiresAt: w.Clock.Now().Add(time.Minute)})
 	for range 2 {
-		tok, err := w.private.GetToken(w.t.Context(), "short")
-		w.saw("GetToken", tok, err)
+		w.see("GetToken")(w.private.GetToken(w.t.Context(), "short"))
 		w.Clock.Advance(time.Hour)
 	}
 }
@@ -178,11 +164,9 @@ func updatePatches(w *world) {
 		[]byte(`{}`),
 		vault.JSON(`{"search_indexes":[],"mask":null}`),
 	} {
-		tok, err := w.private.PatchToken(ctx, "doc", patch)
-		w.saw(fmt.Sprint("PatchToken ", i), tok, err)
+		w.see(fmt.Sprint("PatchToken ", i))(w.private.PatchToken(ctx, "doc", patch))
 	}
-	tok, err := w.private.GetToken(ctx, "doc")
-	w.saw("GetToken", tok, err)
+	w.see("GetToken")(w.private.GetToken(ctx, "doc"))
 }
 
 func updateRefused(w *world) {
@@ -192,13 +176,10 @@ func updateRefused(w *world) {
 		nil, vault.JSON(nil), vault.JSON("["), vault.JSON(`"x"`), 7, make(chan int), vault.JSON(`{"data":null,"nope":1,"metadata":[]}`),
 		vault.JSON(`{"mask":"{{ data }}"}`), vault.JSON(`{"containers":["bad"]}`),
 	} {
-		tok, err := w.private.PatchToken(ctx, "doc", patch)
-		w.saw(fmt.Sprint("PatchToken ", i), tok, err)
+		w.see(fmt.Sprint("PatchToken ", i))(w.private.PatchToken(ctx, "doc", patch))
 	}
-	tok, err := w.private.PatchToken(ctx, "nobody", vault.JSON(`{}`))
-	w.saw("PatchToken of none", tok, err)
-	tok, err = w.management.PatchToken(ctx, "doc", vault.JSON(`{}`))
-	w.saw("PatchToken by a management key", tok, err)
+	w.see("PatchToken of none")(w.private.PatchToken(ctx, "nobody", vault.JSON(`{}`)))
+	w.see("PatchToken by a management key")(w.management.PatchToken(ctx, "doc", vault.JSON(`{}`)))
 }
 
 func deleteTwice(w *world) {
@@ -209,8 +190,7 @@ func deleteTwice(w *world) {
 		w.saw("DeleteToken", nil, w.private.DeleteToken(ctx, "gone"))
 	}
 	w.saw("DeleteToken", nil, w.private.DeleteToken(ctx, ""))
-	tok, err := w.private.GetToken(ctx, "gone")
-	w.saw("GetToken", tok, err)
+	w.see("GetToken")(w.private.GetToken(ctx, "gone"))
 }
 
 // fill stores n tokens, each a moment after the previous one.
@@ -239,8 +219,7 @@ func listFilters(w *world) {
 		{Metadata: map[string]string{"Mod[5]&=ü": "v 3"}, Types: []vault.TokenType{vault.TypeGeneric, vault.TypeCardNumber}, PageParams: vault.PageParams{Size: 2}},
 		{Metadata: map[string]string{"other": ""}},
 	} {
-		page, err := w.private.ListTokens(w.t.Context(), p)
-		w.saw(fmt.Sprint("ListTokens ", i), page, err)
+		w.see(fmt.Sprint("ListTokens ", i))(w.private.ListTokens(w.t.Context(), p))
 	}
 }
 
@@ -249,11 +228,9 @@ func listRefused(w *world) {
 		{PageParams: vault.PageParams{Page: -1}}, {PageParams: vault.PageParams{Size: 101}}, {PageParams: vault.PageParams{Page: -1, Size: -1}},
 		{IDs: make([]string, 1001)}, {IDs: []string{"\x00"}, Types: []vault.TokenType{"\x01"}},
 	} {
-		page, err := w.private.ListTokens(w.t.Context(), p)
-		w.saw(fmt.Sprint("ListTokens ", i), page, err)
+		w.see(fmt.Sprint("ListTokens ", i))(w.private.ListTokens(w.t.Context(), p))
 	}
-	page, err := w.public.ListTokens(w.t.Context(), vault.ListTokensParams{})
-	w.saw("ListTokens by a public key", page, err)
+	w.see("ListTokens by a public key")(w.public.ListTokens(w.t.Context(), vault.ListTokensParams{}))
 }
 
 func allTokens(w *world) {
@@ -301,15 +278,12 @@ func searchQueries(w *world) {
 		"", "type:token", `metadata.user:"jane doe"`, "data:8726", "id:tok-003 OR id:tok-004", "created_at:[2026-01-01 TO *] AND NOT type:card_number",
 		"nope:1", "type:", "\x00", strings.Repeat("x", 300),
 	} {
-		page, err := w.private.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 5}})
-		w.saw(fmt.Sprintf("SearchTokens %.20q", query), page, err)
+		w.see(fmt.Sprintf("SearchTokens %.20q", query))(w.private.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 5}}))
 	}
 	for _, p := range []vault.PageParams{{Page: 2, Size: 3}, {Page: -1}, {Size: 1000}, {Page: -1, Size: -1}} {
-		page, err := w.private.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: "type:token", PageParams: p})
-		w.saw("SearchTokens", page, err)
+		w.see("SearchTokens")(w.private.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: "type:token", PageParams: p}))
 	}
-	page, err := w.public.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: "type:token"})
-	w.saw("SearchTokens by a public key", page, err)
+	w.see("SearchTokens by a public key")(w.public.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}))
 }
 
 func eraseTokens(w *world) {
@@ -328,18 +302,15 @@ func eraseTokens(w *world) {
 		done.ID = uuid.Nil
 		w.saw("EraseTokens "+query, done, err)
 	}
-	page, err := w.private.ListTokens(w.t.Context(), vault.ListTokensParams{})
-	w.saw("ListTokens", page, err)
+	w.see("ListTokens")(w.private.ListTokens(w.t.Context(), vault.ListTokensParams{}))
 }
 
 func eraseRefused(w *world) {
 	w.fill(3)
 	for _, p := range []vault.EraseParams{{}, {Query: "type:token"}, {Reason: "x"}, {Query: "nope:1", Reason: "x"}, {Query: "type:token", Reason: strings.Repeat("x", 501)}, {IDs: []string{}, Reason: "x"}, {IDs: []string{"a"}, Query: "type:token", Reason: "x"}} {
-		done, err := w.private.EraseTokens(w.t.Context(), p)
-		w.saw("EraseTokens", done, err)
+		w.see("EraseTokens")(w.private.EraseTokens(w.t.Context(), p))
 	}
-	done, err := w.public.EraseTokens(w.t.Context(), vault.EraseParams{Query: "type:token", Reason: "x"})
-	w.saw("EraseTokens by a public key", done, err)
+	w.see("EraseTokens by a public key")(w.public.EraseTokens(w.t.Context(), vault.EraseParams{Query: "type:token", Reason: "x"}))
 }
 
 func tokenizeDocuments(w *world) {
@@ -348,11 +319,9 @@ func tokenizeDocuments(w *world) {
 		vault.JSON(`{"z": "plain", "a": [1.10, null, {"type":"card_number","data":"4242424242424242","id":"my-card"}], "empty": {}}`),
 		[]string{"one", "two"}, "text", 7, true, nil, json.RawMessage(nil), []byte(`[1]`), vault.CardData{Number: number},
 	} {
-		out, err := w.private.Tokenize(w.t.Context(), doc)
-		w.saw(fmt.Sprint("Tokenize ", i), out, err)
+		w.see(fmt.Sprint("Tokenize ", i))(w.private.Tokenize(w.t.Context(), doc))
 	}
-	page, err := w.private.ListTokens(w.t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}})
-	w.saw("ListTokens", page, err)
+	w.see("ListTokens")(w.private.ListTokens(w.t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}}))
 }
 
 func tokenizeRefused(w *world) {
@@ -362,11 +331,9 @@ func tokenizeRefused(w *world) {
 		[]any{1, map[string]any{"type": "token", "data": 1, "id": "taken"}, map[string]any{"type": "token", "data": 1, "id": "taken"}},
 		vault.JSON(strings.Repeat(" ", 6<<20)), vault.JSON(strings.Repeat("[", 300) + strings.Repeat("]", 300)),
 	} {
-		out, err := w.private.Tokenize(w.t.Context(), doc)
-		w.saw(fmt.Sprint("Tokenize ", i), out, err)
+		w.see(fmt.Sprint("Tokenize ", i))(w.private.Tokenize(w.t.Context(), doc))
 	}
-	out, err := w.management.Tokenize(w.t.Context(), "x")
-	w.saw("Tokenize by a management key", out, err)
+	w.see("Tokenize by a management key")(w.management.Tokenize(w.t.Context(), "x"))
 }
 
 func detokenizeDocuments(w *world) {
@@ -376,17 +343,14 @@ func detokenizeDocuments(w *world) {
 		"{{ card }}", "card {{ card | json: '$.number' | last4 }}", map[string]any{"b": "{{ num }}", "a": []string{"{{ card | json: '$.cvc' }}", "x"}},
 		vault.JSON(` {"untouched" :  1.10 } `), json.RawMessage(` {"canonical" :  1.10 } `), []byte(` [ 1 ] `), 7, nil, "{{ token: card }}",
 	} {
-		out, err := w.private.Detokenize(w.t.Context(), doc)
-		w.saw(fmt.Sprint("Detokenize ", i), out, err)
+		w.see(fmt.Sprint("Detokenize ", i))(w.private.Detokenize(w.t.Context(), doc))
 	}
 }
 
 func detokenizeRefused(w *world) {
 	w.token(vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: 1})
 	for i, doc := range []any{"{{ nobody }}", "{{ num | nope }}", "{{", []string{"x", "{{ num | json: '$.x' }}"}, vault.JSON("{"), vault.JSON(nil)} {
-		out, err := w.private.Detokenize(w.t.Context(), doc)
-		w.saw(fmt.Sprint("Detokenize ", i), out, err)
+		w.see(fmt.Sprint("Detokenize ", i))(w.private.Detokenize(w.t.Context(), doc))
 	}
-	out, err := w.public.Detokenize(w.t.Context(), "x")
-	w.saw("Detokenize by a public key", out, err)
+	w.see("Detokenize by a public key")(w.public.Detokenize(w.t.Context(), "x"))
 }

@@ -83,9 +83,7 @@ func TestMounted(t *testing.T) {
 		key := fmt.Sprint("create ", i)
 		ctx := vaultclient.WithIdempotencyKey(t.Context(), key)
 		for range 2 { // the second time with the idempotency key; otherwise the id would be taken
-			if tok, err := c.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}); err != nil || tok.ID != id {
-				t.Errorf("%s: %v", path, err)
-			}
+			same(t, path, must.Get(c.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))(t).ID, id)
 		}
 		_, err := c.GetToken(t.Context(), "nobody")
 		var e *vaultclient.Error

@@ -114,6 +114,11 @@ func (w *world) saw(call string, value any, err error) {
 	w.records = append(w.records, record{call, value, problemOf(err)})
 }
 
+// see returns a function that records the results of a call.
+func (w *world) see(call string) func(value any, err error) {
+	return func(value any, err error) { w.saw(call, value, err) }
+}
+
 // token stores a token.
 func (w *world) token(p vault.TokenParams) {
 	w.t.Helper()
@@ -237,3 +242,14 @@ func same[T any](t testing.TB, what string, got, want T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// wantError checks that an error matches kind. A kind of nil means no error.
+func wantError(t testing.TB, what string, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s: error %v, want %v", what, err, kind)
+	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }

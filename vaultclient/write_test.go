@@ -89,17 +89,12 @@ func TestForeignPageIsNotSuccess(t *testing.T) {
 			return c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: "n"})
 		},
 		"PatchProxy": func(c *vaultclient.Client) error {
-			_, err := c.PatchProxy(t.Context(), uuid.New(), vault.JSON("{}"))
-			return err
+			return errOf(c.PatchProxy(t.Context(), uuid.New(), vault.JSON("{}")))
 		},
 		"React, later": func(c *vaultclient.Client) error {
-			_, err := c.ReactAsync(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"})
-			return err
+			return errOf(c.ReactAsync(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"}))
 		},
-		"React": func(c *vaultclient.Client) error {
-			_, err := c.React(t.Context(), uuid.New(), vault.ReactParams{})
-			return err
-		},
+		"React": func(c *vaultclient.Client) error { return errOf(c.React(t.Context(), uuid.New(), vault.ReactParams{})) },
 	}
 	for name, call := range calls {
 		for _, status := range []int{200, 201, 202, 204} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -116,9 +117,7 @@ func TestTreeThatDoesNotExtendItsHeadDoesNotGrow(t *testing.T) {
 			r.write(l, tenant, 2)
 			r.write(l, other, 1)
 			before := l.vault.tenants.head(tenant)
-			if _, err := l.Sequence(t.Context(), tenant); !errors.Is(err, ErrTampered) {
-				t.Errorf("%s, restart %t: %v", name, restart, err)
-			}
+			wantError(t, fmt.Sprintf("%s, restart %t", name, restart), errOf(l.Sequence(t.Context(), tenant)), ErrTampered)
 			msg := r.checkpoint(l) // the other tenant is not held up
 			if now := l.vault.tenants.head(tenant); now != before || len(r.raised(AlarmTampered)) == 0 {
 				t.Errorf("%s, restart %t: head %+v, was %+v, alarms %v", name, restart, now, before, r.all())
@@ -189,9 +188,7 @@ func TestGuardsOfAppends(t *testing.T) {
 				l = r.open()
 			}
 			r.write(l, tenant, 1)
-			if _, err := l.Sequence(t.Context(), tenant); !errors.Is(err, ErrTampered) {
-				t.Errorf("the tree grows: %v", err)
-			}
+			wantError(t, "an append", errOf(l.Sequence(t.Context(), tenant)), ErrTampered)
 			var got []evidence.Verdict
 			for _, a := range r.raised(AlarmTampered) {
 				got = append(got, a.Verdict)
@@ -232,15 +229,11 @@ func TestSuspensionReachesEveryProcess(t *testing.T) {
 	if server.Status().Suspended == "" {
 		t.Fatal("the node is not suspended from the start")
 	}
-	if _, err := server.Round(t.Context()); !errors.Is(err, ErrSuspended) {
-		t.Fatal(err)
-	}
+	wantError(t, "Round", errOf(server.Round(t.Context())), ErrSuspended)
 	r.anchors = nil
 	tool := r.open()
 	r.write(tool, tenant, 1)
-	if _, err := tool.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
-		t.Fatalf("a process without the anchor signs: %v", err)
-	}
+	wantError(t, "a note of a process without the anchor", errOf(tool.Checkpoint(t.Context())), ErrSuspended)
 	must.Get(tool.AcceptRestore(t.Context(), "disk failure"))(t)
 	must.Do(t, server.second(t.Context()))
 	r.write(server, tenant, 1)
@@ -266,9 +259,7 @@ func TestForeignNoteStopsTheLedger(t *testing.T) {
 		anchor := &memory{notes: [][]byte{foreign}}
 		r.anchors = []Anchor{anchor}
 		l := r.open()
-		if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
-			t.Fatalf("begun %t: %v", begun, err)
-		}
+		wantError(t, fmt.Sprintf("begun %t", begun), errOf(l.Checkpoint(t.Context())), ErrSuspended)
 		must.Get(l.AcceptRestore(t.Context(), "a new key"))(t)
 		r.write(l, r.id(), 1)
 		msg := r.checkpoint(l)

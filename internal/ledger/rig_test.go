@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -390,3 +391,14 @@ func same[T any](t testing.TB, what string, got, want T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// wantError checks that an error matches kind. A kind of nil means no error.
+func wantError(t testing.TB, what string, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s: error %v, want %v", what, err, kind)
+	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
