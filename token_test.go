@@ -459,8 +459,6 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 	same(t, "log", operations(t, v, "short"), []string{"create", "read", "expire"})
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // The id of an expired token is free, even before the sweep.
 func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 	t.Parallel()

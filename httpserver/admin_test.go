@@ -2,18 +2,13 @@ package httpserver
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 const (
@@ -69,59 +64,6 @@ func TestListLogsFilters(t *testing.T) {
 	}
 }
 
-// Entries that a sweep has deleted are in no list and no total.
-func TestListLogsEndsWithTheRetention(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{LogRetention: 30 * 24 * time.Hour})
-	w := worldOf(t, v, nil)
-	w.create(`{"id":"early","type":"token","data":1}`)
-	w.Clock.Advance(24 * time.Hour)
-	w.create(`{"id":"late","type":"token","data":1}`)
-	w.Clock.Advance(29*24*time.Hour + time.Second)
-	seen := func(query string) string {
-		t.Helper()
-		var page struct {
-			Pagination struct {
-				Total int `json:"total_items"`
-			}
-			Data []struct {
-				EntityID string `json:"entity_id"`
-			}
-		}
-		res := w.do("GET", "/logs?size=1&entity_type=token"+query, w.ManagementKey, "").want(t, 200)
-		must.Do(t, json.Unmarshal([]byte(res.body), &page))
-		text := fmt.Sprint(page.Pagination.Total)
-		for _, e := range page.Data {
-			text += " " + e.EntityID
-		}
-		return text
-	}
-	for _, step := range []struct {
-		sweep                 bool
-		all, early, until2Jan string
-	}{
-		{false, "2 late", "1 early", "1 early"},
-		{true, "1 late", "0", "0"},
-	} {
-		if step.sweep {
-			must.Get(v.Sweep(t.Context()))(t)
-		}
-		got := []string{seen(""), seen("&entity_id=early"), seen("&end_date=2026-01-02")}
-		same(t, fmt.Sprintf("swept: %t", step.sweep), got, []string{step.all, step.early, step.until2Jan})
-	}
-}
-
-func TestListEntityTypesIsAPlainArray(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	res := w.do("GET", "/logs/entity-types", w.ManagementKey, "").want(t, 200)
-	for _, want := range []string{`{"display_name":"Application","value":"application"}`, `"value":"bank"`, `"value":"card"`, `"value":"proxy"`} {
-		if !strings.HasPrefix(res.body, "[") || !strings.Contains(res.body, want) {
-			t.Errorf("no %s in %s", want, res.body)
-		}
-	}
-}
-
 func TestCreateSessionTakesNoBody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -146,29 +88,6 @@ func TestCreateSessionTakesNoBody(t *testing.T) {
 	if got := res.text(t, "expires_at"); got != "2026-01-01T12:03:00Z" || res.Header.Get("Location") == "" {
 		t.Errorf("expires_at %s, Location %q", got, res.Header.Get("Location"))
 	}
-}
-
-func TestAuthorizeSessionRules(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	nonce := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "nonce")
-	for body, status := range map[string]int{
-		`{"nonce":"` + nonce + `"}`:                                                                                                  400,
-		`{"nonce":"` + nonce + `","permissions":[],"rules":[]}`:                                                                      400,
-		`{"permissions":["token:create"]}`:                                                                                           400,
-		`{"nonce":"` + nonce + `","permissions":["log:read"]}`:                                                                       400,
-		`{"nonce":"` + nonce + `","permissions":["token:create"],"expires_at":"2025-01-01T00:00:00Z"}`:                               400,
-		`{"nonce":"` + nonce + `","permissions":["token:create"],"expires_at":"tomorrow"}`:                                           400,
-		`{"nonce":"` + nonce + `","rules":[{"priority":1,"container":"/","transform":"reveal","permissions":["token:read"],"x":1}]}`: 400,
-		`{"nonce":"doesnotexist","permissions":["token:create"]}`:                                                                    404,
-	} {
-		w.do("POST", "/sessions/authorize", w.PrivateKey, body).wantError(t, status)
-	}
-	w.do("POST", "/sessions/authorize", w.PublicKey, `{`).wantError(t, 403)
-	w.do("POST", "/sessions", w.PrivateKey, `{`).wantError(t, 403)
-	res := w.do("POST", "/sessions/authorize", w.PrivateKey,
-		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
-	same(t, "a body", res.body, "")
 }
 
 // A destination that is not a host is a 400. The stored form is in lower case and
@@ -262,72 +181,6 @@ func TestAdministration(t *testing.T) {
 	}
 }
 
-func TestListReactorsAndProxiesByNameAndID(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	for path, body := range map[string]string{"/reactors": reactorBody, "/proxies": proxyBody} {
-		first := w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", "First one", 1)).want(t, 201).text(t, "id")
-		second := w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", "Second_one", 1)).want(t, 201).text(t, "id")
-		for query, want := range map[string][]string{
-			"":                                  {second, first},
-			"id=" + first:                       {first},
-			"id=" + first + "&id=" + second:     {second, first},
-			"id=" + strings.ToUpper(second):     {second},
-			"id=" + uuid.NewString():            {},
-			"name=first one":                    {first},
-			"name=*ONE":                         {second, first},
-			"name=second?one":                   {},
-			"name=%":                            {},
-			"name=one":                          {},
-			"name=s*_*":                         {second},
-			"size=1&page=2":                     {first},
-			"name=*one&id=" + first + "&size=1": {first},
-		} {
-			query = strings.NewReplacer(" ", "%20", "%", "%25", "?", "%3F").Replace(query)
-			res := w.do("GET", path+"?"+query, w.ManagementKey, "").want(t, 200)
-			same(t, path+"?"+query, res.idsOf(t), want)
-		}
-		w.do("GET", path+"?id=nope", w.ManagementKey, "").wantError(t, 400)
-	}
-}
-
-func TestApplicationOfReactorsAndProxies(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	app := w.Private.ApplicationID().String()
-	with := func(body, id string) string {
-		return strings.TrimSuffix(body, "}") + fmt.Sprintf(`,"application":{"id":%q}}`, id)
-	}
-	reactor := w.do("POST", "/reactors", w.ManagementKey, with(reactorBody, app)).want(t, 201).decode(t)
-	if diff := cmp.Diff(map[string]any{"id": app}, reactor["application"]); diff != "" {
-		t.Error(diff)
-	}
-	proxy := w.do("POST", "/proxies", w.ManagementKey, with(proxyBody, app)).want(t, 201)
-	same(t, "application_id", proxy.text(t, "application_id"), app)
-	for _, bad := range []string{w.Management.ApplicationID().String(), uuid.NewString(), "x"} {
-		body := w.do("POST", "/reactors", w.ManagementKey, with(reactorBody, bad)).wantError(t, 400)
-		if _, ok := body["errors"].(map[string]any)["application.id"]; !ok {
-			t.Errorf("errors: %v", body["errors"])
-		}
-	}
-	at := "/proxies/" + proxy.text(t, "id")
-	w.do("PATCH", at, w.ManagementKey, `{"application":null}`).want(t, 204)
-	if got := w.do("GET", at, w.ManagementKey, "").decode(t)["application_id"]; got != nil {
-		t.Errorf("the application is still %v", got)
-	}
-}
-
-func TestProxyRequiresAuthByDefaultAndKeepsItsKey(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	made := w.do("POST", "/proxies", w.ManagementKey, proxyBody).want(t, 201)
-	if made.decode(t)["require_auth"] != true {
-		t.Errorf("require_auth: %s", made.body)
-	}
-	replaced := w.do("PUT", "/proxies/"+made.text(t, "id"), w.ManagementKey, proxyBody).want(t, 200)
-	same(t, "the key after PUT", replaced.text(t, "key"), made.text(t, "key"))
-}
-
 func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -354,34 +207,6 @@ func TestOwnApplicationAndPermissionsNeedNoPermission(t *testing.T) {
 		}
 	}
 	same(t, "a session acts for", w.do("GET", "/applications/key", session, "").text(t, "id"), w.Public.ApplicationID().String())
-}
-
-func TestTenantsSelf(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	got := w.do("GET", "/tenants/self", w.ManagementKey, "").want(t, 200).decode(t)
-	if diff := cmp.Diff(map[string]any{"deduplicate_tokens": false}, got["settings"]); diff != "" || got["name"] != "Acme" {
-		t.Errorf("%v %s", got, diff)
-	}
-	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"Acme 2","settings":{"deduplicate_tokens":true}}`).want(t, 200)
-	if a, b := w.create(card), w.create(card); a != b {
-		t.Error("the setting has no effect")
-	}
-	w.do("PUT", "/tenants/self", w.ManagementKey, `{"settings":{}}`).wantError(t, 400)
-	w.do("PUT", "/tenants/self", w.PrivateKey, `{`).wantError(t, 403)
-}
-
-func TestListApplications(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.Public.ApplicationID().String()
-	res := w.do("GET", "/applications?"+url.Values{"id": {id}}.Encode(), w.ManagementKey, "").want(t, 200)
-	if diff := cmp.Diff([]string{id}, res.idsOf(t)); diff != "" || strings.Contains(res.body, `"key"`) {
-		t.Errorf("%s\n%s", diff, res.body)
-	}
-	if res := w.do("GET", "/applications?size=2", w.ManagementKey, "").want(t, 200); len(res.idsOf(t)) != 2 {
-		t.Errorf("a page of 2: %s", res.body)
-	}
 }
 
 // A caller that may change an entity but not read it does not see it in the

@@ -303,30 +303,6 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 	}
 }
 
-// The content type decides how an expression is replaced. The text around it
-// arrives unchanged.
-func TestProxyDetokenizesByContentType(t *testing.T) {
-	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
-	w.token("tok", `a<b>&"c"`)
-	x := w.proxy(nil)
-	const head = "--XX\r\nContent-Disposition: form-data; name=\"f\"\r\n"
-	for typ, bodies := range map[string][2]string{
-		"application/json":                  {`{ "k" : "{{ tok }}" , "n":1.10 }`, `{ "k" : "a<b>&\"c\"" , "n":1.10 }`},
-		"application/x-www-form-urlencoded": {`a=%20&k={{ tok }}`, `a=%20&k=a%3Cb%3E%26%22c%22`},
-		"application/xml":                   {`<k>{{ tok }}</k>`, `<k>a&lt;b&gt;&amp;&#34;c&#34;</k>`},
-		"text/plain":                        {`k {{ tok }}!`, `k a<b>&"c"!`},
-		"application/octet-stream":          {`{{ tok }}`, `{{ tok }}`},
-		"multipart/form-data; boundary=XX": {
-			head + "\r\n{{ tok }}\r\n" + head + "Content-Type: image/png\r\n\r\n{{ tok }}\r\n--XX--\r\n",
-			head + "\r\na<b>&\"c\"\r\n" + head + "Content-Type: image/png\r\n\r\n{{ tok }}\r\n--XX--\r\n",
-		},
-	} {
-		w.invoke(x, "POST", "", bodies[0], "Content-Type", typ).wantDestination(t, 200, "")
-		same(t, typ, w.dest.last(t).body, bodies[1])
-	}
-}
-
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 // A transform does not see the trace id and does not lose the trace.

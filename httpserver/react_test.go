@@ -34,31 +34,6 @@ func (w *world) newReactor(code string) string {
 	return "/reactors/" + r.ID.String() + "/react"
 }
 
-func TestInvokeReactor(t *testing.T) {
-	t.Parallel()
-	w := reactorWorld(t)
-	path := w.newReactor(`module.exports = async (req) => ({
-		raw: {last4: req.args.card.number.slice(-4), key: req.configuration.KEY, bt: req.bt},
-		tokenize: {note: 'kept'},
-	})`)
-	created := w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201)
-	var tok vault.Token
-	must.Do(t, json.Unmarshal([]byte(created.body), &tok))
-	res := w.do("POST", path, w.PrivateKey, `{"args":{"card":"{{`+tok.ID+`}}"}}`).want(t, 200)
-	var out struct {
-		Raw    json.RawMessage
-		Tokens map[string]string
-	}
-	must.Do(t, json.Unmarshal([]byte(res.body), &out))
-	if string(out.Raw) != `{"last4":"4242","key":"sk","bt":null}` || out.Tokens["note"] == "" {
-		t.Errorf("response = %s", res.body)
-	}
-	w.do("POST", path, w.PublicKey, `{}`).want(t, 403)
-	w.do("POST", strings.Replace(path, path[10:18], "00000000", 1), w.PrivateKey, `{}`).want(t, 404)
-	w.do("POST", path, w.PrivateKey, `{"timeout_ms":10000}`).want(t, 400)
-	w.do("POST", path, w.PrivateKey, `{"args":{"x":"{{nobody}}"}}`).want(t, 400)
-}
-
 func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
@@ -250,17 +225,6 @@ func TestCallbackGetsTheErrorOfASynchronousRun(t *testing.T) {
 		w.do("POST", path, w.PrivateKey, `{"callback_url":"`+hook.URL+`"}`).want(t, 202)
 		must.Do(t, w.Work(t.Context()))
 		same(t, code+": the callback", <-got, strings.TrimSpace(answer.body))
-	}
-}
-
-func TestReactRunsOnceForAnIdempotencyKey(t *testing.T) {
-	t.Parallel()
-	w := reactorWorld(t)
-	path := w.newReactor(`module.exports = async () => ({raw: require('crypto').randomUUID()})`)
-	first := w.do("POST", path, w.PrivateKey, `{}`, "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
-	again := w.do("POST", path, w.PrivateKey, `{}`, "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
-	if first.body != again.body || again.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "true" {
-		t.Errorf("%s, then %s", first.body, again.body)
 	}
 }
 
