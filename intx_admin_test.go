@@ -56,22 +56,12 @@ var inTxAdmin = []inTxCase{
 	{"ListReactors", func(f *inTx) error { return pageOf[vault.Reactor](1)(f.owner.ListReactors(f.ctx, vault.ListParams{})) }},
 	{"AllReactors", func(f *inTx) error { return count(1, f.owner.AllReactors(f.ctx, vault.ListParams{})) }},
 	{"ApplyReactor", func(f *inTx) error {
-		return appliedOnce(func(name string) (*vault.Applied[vault.Reactor], error) {
-			return f.owner.ApplyReactor(f.ctx, aReactor(name))
-		}, func() error {
-			p := aReactor("Applied")
-			p.Configuration = map[string]string{"a": "b"}
-			got, err := f.owner.ApplyReactor(f.ctx, p)
-			if err != nil {
-				return err
-			}
-			return is(true, got.Changed)
-		})
+		other := aReactor("Applied")
+		other.Configuration = map[string]string{"a": "b"}
+		return applied(f.ctx, f.owner.ApplyReactor, aReactor("Applied"), other)
 	}},
 	{"EnsureReactor", func(f *inTx) error {
-		return ensured(f.reactor, "Reactor", func(x *vault.Reactor) uuid.UUID { return x.ID }, func(name string) (*vault.Reactor, error) {
-			return f.owner.EnsureReactor(f.ctx, aReactor(name))
-		})
+		return ensured(f.ctx, f.owner.EnsureReactor, aReactor, f.reactor, func(x *vault.Reactor) uuid.UUID { return x.ID })
 	}},
 	{"CreateReactor", func(f *inTx) error { return errOf(f.owner.CreateReactor(f.ctx, aReactor("Another"))) }},
 	{"ReplaceReactor", func(f *inTx) error { return errOf(f.owner.ReplaceReactor(f.ctx, f.reactor.ID, aReactor("Replaced"))) }},
@@ -83,20 +73,12 @@ var inTxAdmin = []inTxCase{
 	{"ListProxies", func(f *inTx) error { return pageOf[vault.Proxy](1)(f.owner.ListProxies(f.ctx, vault.ListParams{})) }},
 	{"AllProxies", func(f *inTx) error { return count(1, f.owner.AllProxies(f.ctx, vault.ListParams{})) }},
 	{"ApplyProxy", func(f *inTx) error {
-		return appliedOnce(func(name string) (*vault.Applied[vault.Proxy], error) { return f.owner.ApplyProxy(f.ctx, aProxy(name)) }, func() error {
-			p := aProxy("Applied")
-			p.Configuration = map[string]string{"a": "b"}
-			got, err := f.owner.ApplyProxy(f.ctx, p)
-			if err != nil {
-				return err
-			}
-			return is(true, got.Changed)
-		})
+		other := aProxy("Applied")
+		other.Configuration = map[string]string{"a": "b"}
+		return applied(f.ctx, f.owner.ApplyProxy, aProxy("Applied"), other)
 	}},
 	{"EnsureProxy", func(f *inTx) error {
-		return ensured(f.proxy, "Proxy", func(x *vault.Proxy) uuid.UUID { return x.ID }, func(name string) (*vault.Proxy, error) {
-			return f.owner.EnsureProxy(f.ctx, aProxy(name))
-		})
+		return ensured(f.ctx, f.owner.EnsureProxy, aProxy, f.proxy, func(x *vault.Proxy) uuid.UUID { return x.ID })
 	}},
 	{"CreateProxy", func(f *inTx) error { return errOf(f.owner.CreateProxy(f.ctx, aProxy("Another"))) }},
 	{"ReplaceProxy", func(f *inTx) error { return errOf(f.owner.ReplaceProxy(f.ctx, f.proxy.ID, aProxy("Replaced"))) }},

@@ -269,22 +269,12 @@ var inTxIdentities = []inTxCase{
 		return count(1, f.owner.AllApplications(f.ctx, vault.ListApplicationsParams{Name: "App"}))
 	}},
 	{"ApplyApplication", func(f *inTx) error {
-		return appliedOnce(func(name string) (*vault.Applied[vault.Application], error) {
-			return f.owner.ApplyApplication(f.ctx, anApplication(name))
-		}, func() error {
-			p := anApplication("Applied")
-			p.ExpiresAt = time.Now().Add(48 * time.Hour)
-			got, err := f.owner.ApplyApplication(f.ctx, p)
-			if err != nil {
-				return err
-			}
-			return is(true, got.Changed)
-		})
+		later := anApplication("Applied")
+		later.ExpiresAt = time.Now().Add(48 * time.Hour)
+		return applied(f.ctx, f.owner.ApplyApplication, anApplication("Applied"), later)
 	}},
 	{"EnsureApplication", func(f *inTx) error {
-		return ensured(f.app, "App", func(x *vault.Application) uuid.UUID { return x.ID }, func(name string) (*vault.Application, error) {
-			return f.owner.EnsureApplication(f.ctx, anApplication(name))
-		})
+		return ensured(f.ctx, f.owner.EnsureApplication, anApplication, f.app, func(x *vault.Application) uuid.UUID { return x.ID })
 	}},
 	{"ReplaceApplication", func(f *inTx) error {
 		return errOf(f.owner.ReplaceApplication(f.ctx, f.spare.ID, anApplication("Replaced")))
@@ -312,21 +302,22 @@ var inTxIdentities = []inTxCase{
 	}},
 }
 
-// appliedOnce creates an entity, applies it again, and then changes it.
-func appliedOnce[T any](apply func(name string) (*vault.Applied[T], error), change func() error) error {
-	made, errMade := apply("Applied")
-	again, errAgain := apply("Applied")
-	if err := errors.Join(errMade, errAgain); err != nil {
+// applied creates an entity, applies it again, and then changes it.
+func applied[P, T any](ctx context.Context, apply func(context.Context, P) (*vault.Applied[T], error), p, other P) error {
+	made, errMade := apply(ctx, p)
+	again, errAgain := apply(ctx, p)
+	changed, errChanged := apply(ctx, other)
+	if err := errors.Join(errMade, errAgain, errChanged); err != nil {
 		return err
 	}
-	return errors.Join(is(true, made.Created), is(false, again.Created || again.Changed), change())
+	return errors.Join(is(true, made.Created), is(false, again.Created || again.Changed), is(true, changed.Changed))
 }
 
 // ensured finds an existing entity by its name, and creates a missing entity once.
-func ensured[T any](there *T, name string, id func(*T) uuid.UUID, ensure func(name string) (*T, error)) error {
-	found, err := ensure(name)
-	made, errMade := ensure("Ensured")
-	again, errAgain := ensure("Ensured")
+func ensured[P, T any](ctx context.Context, ensure func(context.Context, P) (*T, error), params func(name string) P, there *T, id func(*T) uuid.UUID) error {
+	found, err := ensure(ctx, params(reflect.ValueOf(there).Elem().FieldByName("Name").String()))
+	made, errMade := ensure(ctx, params("Ensured"))
+	again, errAgain := ensure(ctx, params("Ensured"))
 	if err := errors.Join(err, errMade, errAgain); err != nil {
 		return err
 	}
