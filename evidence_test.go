@@ -26,9 +26,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -99,36 +97,6 @@ func TestEvidence(t *testing.T) {
 	if report.OK() || found[evidence.Altered] != 1 || found[evidence.Missing] != 1 {
 		t.Errorf("findings %+v", report.Findings)
 	}
-}
-
-func TestEvidenceOnPostgres(t *testing.T) {
-	t.Parallel()
-	store := must.Get(postgres.Open(t.Context(), pgtest.URL(t)))(t)
-	v := vaulttest.OpenStorage(t, store, &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"}})
-	checkEvidence(t, v, somethingLogged(t, v))
-}
-
-// Deleted tenants, and entries past their retention, do not count as tampering.
-func TestEvidenceAfterDeletions(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}, LogRetention: 24 * time.Hour})
-	other, _ := v.NewTenant(t, "Other")
-	must.Get(v.Checkpoint(ctx))(t)
-	must.Do(t, v.DeleteTenant(ctx, other.ID))
-	v.Clock.Advance(48 * time.Hour)
-	entry := somethingLogged(t, v)
-	same(t, "a second sweep", must.Get(v.Sweep(ctx))(t).Logs, 0)
-	page, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{})
-	if err != nil || page.Data[len(page.Data)-1].CreatedAt.Before(vaulttest.Start.Add(24*time.Hour)) {
-		t.Fatalf("old entries still exist: %v", err)
-	}
-	must.Get(v.Checkpoint(ctx))(t)
-	report, err := v.VerifyLogs(ctx, nil)
-	if err != nil || !report.OK() {
-		t.Errorf("%v, %+v", err, report)
-	}
-	must.Get(v.Owner.LogProof(ctx, entry))(t)
 }
 
 // A process without evidence records its deletions in the trees that another

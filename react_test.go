@@ -69,6 +69,11 @@ func withoutDeadline(parent context.Context) (context.Context, context.CancelFun
 	}
 }
 
+// echoArgs returns its arguments.
+func echoArgs(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+	return map[string]any{"raw": in["args"]}, nil
+}
+
 // reactWorld is a vault with one reactor.
 type reactWorld struct {
 	*vaulttest.Vault
@@ -318,25 +323,6 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	jobs("after 30 days", false, false)
 }
 
-func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
-	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
-		return nil, &script.Error{Kind: script.Thrown, Status: 402, Title: "Invalid Payment Method", Messages: map[string][]string{"error": {"declined"}}}
-	})
-	hook := newReceiver(t)
-	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
-	must.Do(t, w.Work(t.Context()))
-	var body struct {
-		Title  string
-		Status int
-		Errors map[string][]string
-	}
-	must.Do(t, json.Unmarshal(hook.bodies[0], &body))
-	if body.Status != 402 || body.Title != "Invalid Payment Method" || len(body.Errors["error"]) != 1 {
-		t.Errorf("callback body = %s", hook.bodies[0])
-	}
-}
-
 // A response that the code chose reaches the callback too, as part of the error.
 func TestChosenResponseIsDelivered(t *testing.T) {
 	t.Parallel()
@@ -501,9 +487,7 @@ func TestQueuedRunLosesRightsWithItsCaller(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newReactWorld(t, func(ctx context.Context, in map[string]any, _ script.Host) (any, error) {
-				return map[string]any{"raw": in["args"]}, nil
-			})
+			w := newReactWorld(t, echoArgs)
 			hook := newReceiver(t)
 			create(t, w.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
 			params := func(container string) vault.ApplicationParams {
@@ -533,9 +517,7 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 	for name, lose := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
-				return map[string]any{"raw": in["args"]}, nil
-			})
+			w := newReactWorld(t, echoArgs)
 			hook := newReceiver(t)
 			hook.answer(http.StatusServiceUnavailable)
 			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
@@ -581,9 +563,7 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
-				return map[string]any{"raw": in["args"]}, nil
-			})
+			w := newReactWorld(t, echoArgs)
 			hook := newReceiver(t)
 			hook.answer(http.StatusServiceUnavailable)
 			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})

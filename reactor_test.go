@@ -360,12 +360,7 @@ func TestParamsOfReadEntities(t *testing.T) {
 }
 
 // deadJob lets the callback of a run fail until the job is dead.
-func deadJob(t *testing.T, w *reactWorld, hook *receiver) vault.JobInfo {
-	t.Helper()
-	return deadJobOf(t, w, hook, nil)
-}
-
-func deadJobOf(t *testing.T, w *reactWorld, hook *receiver, args any) vault.JobInfo {
+func deadJob(t *testing.T, w *reactWorld, hook *receiver, args any) vault.JobInfo {
 	t.Helper()
 	hook.answer(http.StatusInternalServerError)
 	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}))(t)
@@ -388,7 +383,7 @@ func TestADeadJobIsRetried(t *testing.T) {
 	t.Parallel()
 	w, hook := newReactWorld(t, failing), newReceiver(t)
 	began := w.Clock.Now()
-	dead := deadJob(t, w, hook)
+	dead := deadJob(t, w, hook, nil)
 	same(t, "state", dead.State, "dead")
 	same(t, "step", dead.Step, "deliver")
 	same(t, "reactor", dead.ReactorID, w.reactor.ID)
@@ -416,7 +411,7 @@ func TestADeadJobIsRetried(t *testing.T) {
 func TestADeadJobIsDiscarded(t *testing.T) {
 	t.Parallel()
 	w, hook := newReactWorld(t, failing), newReceiver(t)
-	dead := deadJob(t, w, hook)
+	dead := deadJob(t, w, hook, nil)
 	other := must.Get(w.CreateTenant(t.Context(), "Other"))(t)
 	wantError(t, "another tenant's", w.Vault.Tenant(other.ID).RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
 	must.Do(t, w.Owner.DiscardJob(t.Context(), dead.ID))
@@ -440,7 +435,7 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, hook := newReactWorld(t, failing), newReceiver(t)
-			dead := deadJob(t, w, hook)
+			dead := deadJob(t, w, hook, nil)
 			_, _, err := w.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 				if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
 					return vault.StoredResponse{}, err
@@ -463,7 +458,7 @@ func TestRetriedResultOfADeletedCaller(t *testing.T) {
 	w, hook := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
 		return map[string]any{"raw": "secret"}, nil
 	}), newReceiver(t)
-	dead := deadJob(t, w, hook)
+	dead := deadJob(t, w, hook, nil)
 	must.Do(t, w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()))
 	hook.answer(http.StatusOK)
 	must.Do(t, w.Owner.RetryJob(t.Context(), dead.ID))
@@ -480,18 +475,15 @@ func TestRetriedResultOfADeletedCaller(t *testing.T) {
 // token or cvc in it was deleted.
 func TestRetriedResultOfDeletedTokens(t *testing.T) {
 	t.Parallel()
-	echo := func(_ context.Context, args map[string]any, _ script.Host) (any, error) {
-		return map[string]any{"raw": args}, nil
-	}
 	for name, card := range map[string]vault.TokenParams{
 		"a token": {ID: "used", Type: vault.TypeCardNumber, Data: visa},
 		"a cvc":   {ID: "used", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 12, ExpirationYear: 2040, CVC: "987"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, hook := newReactWorld(t, echo), newReceiver(t)
+			w, hook := newReactWorld(t, echoArgs), newReceiver(t)
 			must.Get(w.Private.CreateToken(t.Context(), card))(t)
-			dead := deadJobOf(t, w, hook, map[string]any{"card": "{{ used }}"})
+			dead := deadJob(t, w, hook, map[string]any{"card": "{{ used }}"})
 			if name == "a token" {
 				must.Do(t, w.Private.DeleteToken(t.Context(), "used"))
 			}

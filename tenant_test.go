@@ -56,7 +56,6 @@ func TestTenantLifecycle(t *testing.T) {
 	wantError(t, "a tenant that does not exist", errOf(v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)), vault.ErrNotFound)
 }
 
-// Deleting a tenant destroys only its own keys and rows.
 // Totals adds up the newest tenants, and counts them all.
 func TestTotals(t *testing.T) {
 	t.Parallel()
@@ -76,6 +75,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// Deleting a tenant destroys only its own keys and rows.
 func TestDeleteTenant(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
@@ -179,53 +179,34 @@ func TestMasterKeyText(t *testing.T) {
 	}
 }
 
-func TestConfigBounds(t *testing.T) {
-	t.Parallel()
-	for _, keep := range []time.Duration{-time.Second, 23 * time.Hour} {
-		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{LogRetention: keep}); err == nil {
-			t.Errorf("a LogRetention of %s is accepted", keep)
-		}
-		wantError(t, "the store of a vault that did not open", store.Ping(t.Context()), storage.ErrClosed)
-	}
-}
-
 // arguments are the arguments of methods that would refuse zero values too early.
 func arguments(v *vaulttest.Vault) map[string][]any {
-	return map[string][]any{
-		"ApplyApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
-		"ApplyProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
-		"ApplyReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
-		"Authenticate":      {v.PrivateKey},
-		"AuthorizeSession":  {vault.SessionGrant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
-		"CreateApplication": {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
-		"CreateProxy":       {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
-		"CreateReactor":     {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
-		"CreateTenant":      {"x"},
-		"CreateToken":       {generic},
-		"EnsureApplication": {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
-		"EnsureProxy":       {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
-		"EnsureReactor":     {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
-		"EnsureTenant":      {"x"},
-		"EraseTokens":       {vault.EraseParams{Query: "type:token", Reason: "x"}},
-		"Explain":           {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
-		"InvokeProxy":       {vault.ProxyCall{Key: "x"}},
+	all := map[string][]any{
+		"Authenticate":     {v.PrivateKey},
+		"AuthorizeSession": {vault.SessionGrant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
+		"CreateTenant":     {"x"},
+		"CreateToken":      {generic},
+		"EnsureTenant":     {"x"},
+		"EraseTokens":      {vault.EraseParams{Query: "type:token", Reason: "x"}},
+		"Explain":          {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
+		"InvokeProxy":      {vault.ProxyCall{Key: "x"}},
 		"Once": {vault.IdempotencyKey{Key: "x"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) {
 			return vault.StoredResponse{Status: 200}, nil
 		}},
-		"PatchApplication":   {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
-		"PatchProxy":         {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
-		"PatchReactor":       {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
-		"PatchTenant":        {vault.JSON(`{"name":"y"}`)},
-		"ReactAsync":         {uuid.UUID{}, vault.ReactParams{CallbackURL: "https://example.com/"}},
-		"ReplaceApplication": {uuid.UUID{}, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
-		"ReplaceProxy":       {uuid.UUID{}, vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
-		"ReplaceReactor":     {uuid.UUID{}, vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
-		"SearchTokens":       {vault.SearchTokensParams{Query: "type:token"}},
-		"Tokenize":           {"x"},
-		"ReplaceTenant":      {vault.TenantParams{Name: "x"}},
-		"PatchToken":         {"x", vault.JSON(`{"data":"y"}`)},
+		"PatchTenant":   {vault.JSON(`{"name":"y"}`)},
+		"PatchToken":    {"x", vault.JSON(`{"data":"y"}`)},
+		"ReactAsync":    {uuid.UUID{}, vault.ReactParams{CallbackURL: "https://example.com/"}},
+		"ReplaceTenant": {vault.TenantParams{Name: "x"}},
+		"SearchTokens":  {vault.SearchTokensParams{Query: "type:token"}},
+		"Tokenize":      {"x"},
 	}
+	for kind, params := range map[string]any{"Application": anApplication("x"), "Proxy": aProxy("x"), "Reactor": aReactor("x")} {
+		all["Patch"+kind], all["Replace"+kind] = []any{uuid.UUID{}, vault.JSON(`{"name":"y"}`)}, []any{uuid.UUID{}, params}
+		for _, verb := range []string{"Apply", "Create", "Ensure"} {
+			all[verb+kind] = []any{params}
+		}
+	}
+	return all
 }
 
 // callEach calls every method of a Vault or Client that takes a context, with these
