@@ -386,19 +386,6 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	same(t, "runs", runs.Load(), 6)
 }
 
-// Ids must not contain sensitive numbers, in any notation.
-func TestIDsDoNotContainSensitiveNumbers(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	for id, data := range map[string]string{"536-22-8726": "536228726", "536228726": "536-22-8726", "user 536-22-8726": "536-22-8726"} {
-		for _, typ := range []vault.TokenType{vault.TypeSocialSecurityNumber, vault.TypeEmployerIDNumber} {
-			_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: typ, Data: data})
-			wantFields(t, id, err, "id")
-			wantSilent(t, err, data, id)
-		}
-	}
-}
-
 // A caller must not be able to move a token to a container where it sees more of
 // the token.
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {

@@ -473,73 +473,65 @@ func TestStoredResponseOfARun(t *testing.T) {
 	t.Parallel()
 	const used, read = `{"card":"{{ card }}"}`, `{"read":"card"}`
 	const changing = `{"card":"{{ card }}","patch":{"metadata":{"seen":"yes"}}}`
-	reactorApp := func(w *replayWorld) *vault.Application {
-		app, err := w.Private.OwnApplication(context.Background())
-		if err != nil {
-			panic(err)
+	type step = func(ctx context.Context, w *replayWorld) error
+	deleted := func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }
+	patched := func(patch string) step {
+		return func(ctx context.Context, w *replayWorld) error {
+			w.Clock.Advance(time.Minute)
+			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(patch)))
 		}
-		return app
+	}
+	replaced := func(ctx context.Context, w *replayWorld) error {
+		return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
+	}
+	later := func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }
+	cut := func(container, transform string) step {
+		return func(ctx context.Context, w *replayWorld) error {
+			rules := vault.JSON(`{"rules":[{"priority":1,"container":"` + container + `","transform":"` + transform + `","permissions":["token:use"]}]}`)
+			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, rules))
+		}
 	}
 	for name, c := range map[string]struct {
 		args string
-		then func(ctx context.Context, w *replayWorld) error
+		then step
 		want error // nil: replayed
 	}{
-		"nothing happened":  {used, nil, nil},
-		"read by the code":  {read, nil, nil},
-		"without tokens":    {`{"x":1}`, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, nil},
-		"the token deleted": {used, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
-		"read, and deleted": {read, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
-		"changed by the code, and deleted": {`{"patch":{"metadata":{"seen":"yes"}}}`, func(ctx context.Context, w *replayWorld) error {
-			return w.Owner.DeleteToken(ctx, "card")
-		}, vault.ErrWithdrawn},
-		"found as a duplicate, and deleted": {`{"like":"` + visa + `"}`, func(ctx context.Context, w *replayWorld) error {
-			return w.Owner.DeleteToken(ctx, "card")
-		}, vault.ErrWithdrawn},
+		"nothing happened":                  {used, nil, nil},
+		"read by the code":                  {read, nil, nil},
+		"without tokens":                    {`{"x":1}`, deleted, nil},
+		"the token deleted":                 {used, deleted, vault.ErrWithdrawn},
+		"read, and deleted":                 {read, deleted, vault.ErrWithdrawn},
+		"changed by the code, and deleted":  {`{"patch":{"metadata":{"seen":"yes"}}}`, deleted, vault.ErrWithdrawn},
+		"found as a duplicate, and deleted": {`{"like":"` + visa + `"}`, deleted, vault.ErrWithdrawn},
 		"deleted and made again": {used, func(ctx context.Context, w *replayWorld) error {
-			if err := w.Owner.DeleteToken(ctx, "card"); err != nil {
+			if err := deleted(ctx, w); err != nil {
 				return err
 			}
 			return errOf(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}}))
 		}, vault.ErrWithdrawn},
-		"the cvc's hour is over": {used, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, vault.ErrWithdrawn},
-		"the cvc replaced": {used, func(ctx context.Context, w *replayWorld) error {
-			w.Clock.Advance(time.Minute)
-			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`)))
-		}, vault.ErrWithdrawn},
-		"the number replaced": {used, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
-		}, vault.ErrWithdrawn},
-		"masked, and the number replaced": {read, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
-		}, vault.ErrWithdrawn},
-		"replaced twice at the same time": {changing, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
-		}, vault.ErrWithdrawn},
-		"changed by the run itself": {changing, nil, nil},
-		"the keys replaced":         {used, func(ctx context.Context, w *replayWorld) error { return w.RotateDataKeys(ctx, w.Owner.TenantID(), nil) }, nil},
+		"the cvc's hour is over":          {used, later, vault.ErrWithdrawn},
+		"the cvc replaced":                {used, patched(`{"data":{"cvc":"111"}}`), vault.ErrWithdrawn},
+		"the number replaced":             {used, replaced, vault.ErrWithdrawn},
+		"masked, and the number replaced": {read, replaced, vault.ErrWithdrawn},
+		"replaced twice at the same time": {changing, replaced, vault.ErrWithdrawn},
+		"changed by the run itself":       {changing, nil, nil},
+		"the keys replaced":               {used, func(ctx context.Context, w *replayWorld) error { return w.RotateDataKeys(ctx, w.Owner.TenantID(), nil) }, nil},
 		// The code reads with plain permissions, so it sees a mask without the cvc.
-		"masked, and the hour is over": {read, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, nil},
+		"masked, and the hour is over": {read, later, nil},
 		"expired": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"expires_at":"`+w.Clock.Now().Add(time.Second).Format(time.RFC3339)+`"}`))
+			err := patched(`{"expires_at":"`+w.Clock.Now().Add(2*time.Minute).Format(time.RFC3339)+`"}`)(ctx, w)
 			w.Clock.Advance(time.Minute)
 			return err
 		}, vault.ErrWithdrawn},
-		"the caller's rules cut": {used, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`)))
-		}, vault.ErrForbidden},
-		"the caller's transform cut": {used, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`)))
-		}, vault.ErrForbidden},
+		"the caller's rules cut":     {used, cut("/other/", "reveal"), vault.ErrForbidden},
+		"the caller's transform cut": {used, cut("/", "mask"), vault.ErrForbidden},
 		"the code's application cut": {read, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchApplication(ctx, reactorApp(w).ID, vault.JSON(`{"permissions":["token:create"]}`)))
+			return errOf(w.Owner.PatchApplication(ctx, w.reactor.ApplicationID, vault.JSON(`{"permissions":["token:create"]}`)))
 		}, vault.ErrForbidden},
 		"the code's application deleted": {read, func(ctx context.Context, w *replayWorld) error {
-			return w.Owner.DeleteApplication(ctx, reactorApp(w).ID)
+			return w.Owner.DeleteApplication(ctx, w.reactor.ApplicationID)
 		}, vault.ErrForbidden},
-		"the caller's cut, where the code read": {read, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`)))
-		}, nil},
+		"the caller's cut, where the code read": {read, cut("/other/", "reveal"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

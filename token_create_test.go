@@ -176,6 +176,9 @@ func TestTokenIDMustNotRevealData(t *testing.T) {
 		{"12345", vault.TypeGeneric, 12345},
 		{"true", vault.TypeGeneric, true},
 		{"536-22-8726", vault.TypeSocialSecurityNumber, "536-22-8726"},
+		{"536-22-8726", vault.TypeSocialSecurityNumber, "536228726"},
+		{"536228726", vault.TypeEmployerIDNumber, "536-22-8726"},
+		{"user 536-22-8726", vault.TypeEmployerIDNumber, "536-22-8726"},
 		{visa, vault.TypeCardNumber, visa},
 		{"card-" + visa + "-x", vault.TypeCardNumber, visa},
 		{"card-" + visa, vault.TypeCard, card},
@@ -188,7 +191,7 @@ func TestTokenIDMustNotRevealData(t *testing.T) {
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: tt.id, Type: tt.typ, Data: tt.data})
 		wantFields(t, "id "+tt.id, err, "id")
-		wantSilent(t, err, "secret", visa, "123456789", "536-22")
+		wantSilent(t, err, "secret", visa, "123456789", "536-22", "536228726")
 	}
 	for _, id := range []string{"card-4242", "secretly"} {
 		create(t, v.Private, vault.TokenParams{ID: id, Type: vault.TypeCard, Data: card})
