@@ -73,8 +73,7 @@ func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
 
 // explain shows the parts of a script error that its text leaves out.
 func explain(err error) string {
-	var e *script.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*script.Error](err); ok {
 		return fmt.Sprintf("%s %d %q %s %v %v", e.Kind, e.Status, e.Title, e.Name, e.Messages, e.Frames)
 	}
 	return fmt.Sprint(err)
@@ -83,8 +82,8 @@ func explain(err error) string {
 // scriptError returns the error as a script error, or fails the test.
 func scriptError(t *testing.T, err error) *script.Error {
 	t.Helper()
-	var e *script.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*script.Error](err)
+	if !ok {
 		t.Fatalf("got error %v, want a *script.Error", err)
 	}
 	return e

@@ -62,8 +62,8 @@ func TestFilters(t *testing.T) {
 
 func checkFailure(t *testing.T, err error, c filterCase) {
 	t.Helper()
-	var e *expr.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*expr.Error](err)
+	if !ok {
 		t.Fatalf("got %v, want an *Error", err)
 	}
 	if !strings.Contains(e.Msg, c.fails) {

@@ -74,8 +74,7 @@ func FuzzEval(f *testing.F) {
 		}
 		out, err := template.Eval(expr.Data(v, v, admission.RequestBudget(t.Context(), 1, len(data))))
 		if err != nil {
-			var e *expr.Error
-			if !errors.As(err, &e) || (strings.Contains(err.Error(), canary) && !strings.Contains(source, canary)) {
+			if _, ok := errors.AsType[*expr.Error](err); !ok || (strings.Contains(err.Error(), canary) && !strings.Contains(source, canary)) {
 				t.Fatalf("unfit error: %v", err)
 			}
 			return

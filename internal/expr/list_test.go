@@ -58,8 +58,7 @@ func TestListErrorNamesItsTemplate(t *testing.T) {
 		must.Do(t, l.Add(source))
 	}
 	got, err := l.Eval(tokens(map[string]jsonx.Value{"tok": jsonx.StringValue("x")}))
-	var fault *expr.Error
-	if !errors.As(err, &fault) || len(got) != 1 {
+	if _, ok := errors.AsType[*expr.Error](err); !ok || len(got) != 1 {
 		t.Errorf("%d results, %v", len(got), err)
 	}
 }

@@ -121,8 +121,8 @@ func TestInvalidTemplatesAreRejected(t *testing.T) {
 		t.Run(fmt.Sprintf("%.40s", tt.source), func(t *testing.T) {
 			t.Parallel()
 			_, err := expr.Compile(tt.source)
-			var e *expr.Error
-			if !errors.As(err, &e) {
+			e, ok := errors.AsType[*expr.Error](err)
+			if !ok {
 				t.Fatalf("got %v, want an *Error", err)
 			}
 			if e.Offset != tt.offset || !strings.Contains(e.Msg, tt.msg) {
@@ -203,8 +203,7 @@ func TestInvalidTokenTemplatesAreRejected(t *testing.T) {
 		strings.Repeat(`{{abc}}`, 10_001),
 	} {
 		_, err := expr.CompileTokens(source)
-		var e *expr.Error
-		if !errors.As(err, &e) {
+		if _, ok := errors.AsType[*expr.Error](err); !ok {
 			t.Errorf("CompileTokens(%.40q) = %v, want an *Error", source, err)
 		}
 	}

@@ -99,8 +99,7 @@ func isTemplate(v jsonx.Value) bool {
 
 // at returns err with its position in the tree.
 func at(path *jsonx.Path, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{Path: path.String(), Offset: e.Offset, Msg: e.Msg}
 	}
 	return err

@@ -75,8 +75,8 @@ func TestTreeErrorsNameTheirPlace(t *testing.T) {
 
 func checkTreeError(t *testing.T, err error, path string, offset int, msg string) {
 	t.Helper()
-	var e *expr.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*expr.Error](err)
+	if !ok {
 		t.Fatalf("got %v, want an *Error", err)
 	}
 	if diff := cmp.Diff(expr.Error{Path: path, Offset: offset, Msg: msg}, *e); diff != "" {

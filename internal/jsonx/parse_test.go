@@ -90,8 +90,8 @@ func TestInvalidTextIsRejected(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := jsonx.Parse([]byte(tt.text), jsonx.Limits{})
-			var got *jsonx.Error
-			if !errors.As(err, &got) {
+			got, ok := errors.AsType[*jsonx.Error](err)
+			if !ok {
 				t.Fatalf("Parse(%q) = %v, want an *Error", tt.text, err)
 			}
 			if diff := cmp.Diff(tt.want, *got); diff != "" {
@@ -161,8 +161,8 @@ func TestErrorPathIsShortAndPrintable(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 300)
 	_, err := jsonx.Parse([]byte(`{"`+long+`":{"a\nb\u0000":x}}`), jsonx.Limits{})
-	var e *jsonx.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*jsonx.Error](err)
+	if !ok {
 		t.Fatalf("got %v, want an *Error", err)
 	}
 	if len(e.Path) > 80 || !utf8.ValidString(e.Path) || strings.ContainsAny(e.Path, "\n\x00") {

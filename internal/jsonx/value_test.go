@@ -223,8 +223,7 @@ func TestFromRejectsUnsupportedValues(t *testing.T) {
 		json.Number("x"), map[string]any{"a": json.RawMessage(`{"k":1,"k":2}`)},
 	} {
 		_, err := jsonx.From(in)
-		var e *jsonx.Error
-		if !errors.As(err, &e) {
+		if _, ok := errors.AsType[*jsonx.Error](err); !ok {
 			t.Errorf("From(%T) = %v, want an *Error", in, err)
 			continue
 		}

@@ -40,8 +40,7 @@ func outcomeOf(err error, took time.Duration) Outcome {
 // errors that are not meant for callers, it is only that the operation
 // failed.
 func HostError(err error) *script.HostError {
-	var host *script.HostError
-	if errors.As(err, &host) {
+	if host, ok := errors.AsType[*script.HostError](err); ok {
 		return host
 	}
 	if errors.Is(err, core.ErrRunFull) {
@@ -50,8 +49,7 @@ func HostError(err error) *script.HostError {
 			Message: fmt.Sprintf("the calls in progress hold more than %d MiB; wait for some of them to finish", core.MaxRunBytes>>20),
 		}
 	}
-	var failed *script.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*script.Error](err); ok {
 		return &script.HostError{Status: failed.Status, Message: failed.Title, Errors: failed.Messages}
 	}
 	if fields := fault.Fields(err); fields != nil {

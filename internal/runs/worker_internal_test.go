@@ -59,6 +59,24 @@ type gate struct {
 	end   map[storage.ID]chan struct{} // by tenant
 }
 
+// newGate returns a worker on a new database whose jobs are blocked.
+func newGate(t *testing.T) (*gate, *Worker) {
+	t.Helper()
+	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
+	w, store, _ := newWorker(t, g.carryOut)
+	g.store = store
+	return g, w
+}
+
+// addTenant stores due jobs of a new tenant.
+func (g *gate) addTenant(t *testing.T, n int) storage.ID {
+	t.Helper()
+	tenant := storage.ID(uuid.New())
+	g.end[tenant] = make(chan struct{})
+	add(t, g.store, tenant, n)
+	return tenant
+}
+
 // carryOut reports the start of a job, waits, and finishes it.
 func (g *gate) carryOut(ctx context.Context, job *storage.Job) error {
 	g.begun <- job.Tenant
@@ -87,21 +105,15 @@ func compare(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
 // id comes later.
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
-	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
-	w, store, _ := newWorker(t, g.carryOut)
-	g.store = store
+	g, w := newGate(t)
 	var tenants []storage.ID // in order
 	for range maxJobs/maxOfTenant + 1 {
-		tenant := storage.ID(uuid.New())
-		tenants = append(tenants, tenant)
-		g.end[tenant] = make(chan struct{})
-		add(t, store, tenant, 2*maxOfTenant)
+		tenants = append(tenants, g.addTenant(t, 2*maxOfTenant))
 	}
 	slices.SortFunc(tenants, compare)
 	dispatch := func() int {
 		t.Helper()
-		started := must.Get(w.dispatch(t.Context()))(t)
-		return started
+		return must.Get(w.dispatch(t.Context()))(t)
 	}
 	last := len(tenants) - 1
 	var first []storage.ID
@@ -127,11 +139,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 // Stop waits for running jobs, and no more are started.
 func TestStopWaitsForJobs(t *testing.T) {
 	t.Parallel()
-	tenant := storage.ID(uuid.New())
-	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{tenant: make(chan struct{})}}
-	w, store, _ := newWorker(t, g.carryOut)
-	g.store = store
-	add(t, store, tenant, 2*maxOfTenant)
+	g, w := newGate(t)
+	tenant := g.addTenant(t, 2*maxOfTenant)
 	must.Get(w.dispatch(t.Context()))(t)
 	g.began(t, slices.Repeat([]storage.ID{tenant}, maxOfTenant)...)
 	gone, cancel := context.WithCancel(t.Context())
@@ -153,14 +162,9 @@ func TestStopWaitsForJobs(t *testing.T) {
 // Work continues until no job is due.
 func TestWorkRunsAllDueJobs(t *testing.T) {
 	t.Parallel()
-	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
-	w, store, _ := newWorker(t, g.carryOut)
-	g.store = store
+	g, w := newGate(t)
 	for range 3 {
-		tenant := storage.ID(uuid.New())
-		g.end[tenant] = make(chan struct{})
-		close(g.end[tenant])
-		add(t, store, tenant, 3*maxOfTenant)
+		close(g.end[g.addTenant(t, 3*maxOfTenant)])
 	}
 	must.Do(t, w.Work(t.Context()))
 	if n := len(g.begun); n != 9*maxOfTenant {

@@ -112,8 +112,7 @@ func TestVerify(t *testing.T) {
 	at, body := time.Unix(1_800_000_000, 0), []byte(`{"raw":1}`)
 	secret, other := NewSecret(), NewSecret()
 	signed := func(secrets ...string) http.Header {
-		header := must.Get(Sign(secrets, "job-1", at, body))(t)
-		return header
+		return must.Get(Sign(secrets, "job-1", at, body))(t)
 	}
 	for name, c := range map[string]struct {
 		secret string

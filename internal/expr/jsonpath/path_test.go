@@ -190,8 +190,8 @@ func TestInvalidPathsAreRejected(t *testing.T) {
 		`$.` + strings.Repeat("a", 2000),
 	} {
 		_, err := jsonpath.Parse(path)
-		var e *jsonpath.SyntaxError
-		if !errors.As(err, &e) {
+		e, ok := errors.AsType[*jsonpath.SyntaxError](err)
+		if !ok {
 			t.Errorf("Parse(%.60q) = %v, want a *SyntaxError", path, err)
 			continue
 		}
@@ -287,8 +287,8 @@ func FuzzPath(f *testing.F) {
 		}
 		p, err := jsonpath.Parse(path)
 		if err != nil {
-			var e *jsonpath.SyntaxError
-			if !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(path) {
+			e, ok := errors.AsType[*jsonpath.SyntaxError](err)
+			if !ok || e.Offset < 0 || e.Offset > len(path) {
 				t.Fatalf("unfit error: %v", err)
 			}
 			return

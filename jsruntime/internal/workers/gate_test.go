@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -24,32 +23,6 @@ func enqueue(t *testing.T, g *gate, v visitor, in chan<- string) {
 	}()
 	for g.waiting() == before {
 		runtime.Gosched()
-	}
-}
-
-func TestGateOrder(t *testing.T) {
-	t.Parallel()
-	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gates()[0]
-	for range 2 {
-		must.Do(t, g.take(context.Background(), visitor{tenant: "a"}))
-	}
-	in := make(chan string, 6)
-	for _, tenant := range []string{"a", "a", "b"} {
-		enqueue(t, g, visitor{tenant: tenant}, in)
-	}
-	var got []string
-	for range 3 {
-		g.leave(visitor{tenant: "a"})
-		next := <-in
-		got = append(got, next)
-		if next == "b" {
-			g.leave(visitor{tenant: "b"})
-			got = append(got, <-in)
-			break
-		}
-	}
-	if want := []string{"b", "a"}; !slices.Equal(got, want) {
-		t.Errorf("admitted %v, want %v first, because the tenant with the fewest runs comes first", got, want)
 	}
 }
 

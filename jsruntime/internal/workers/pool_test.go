@@ -65,6 +65,16 @@ func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
 	}}, begun, release
 }
 
+// start starts a run that waits for the host, and returns a channel for its error.
+func start(ctx context.Context, r script.Runtime, tenant string, host script.Host) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Run(ctx, program(tenant, waits), withClient, host)
+		done <- err
+	}()
+	return done
+}
+
 const seven = `module.exports = () => 7`
 
 const waits = `module.exports = ({ bt }) => bt.tokenize({})`
@@ -81,18 +91,7 @@ func TestTenantLimit(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &Options{Workers: 4, TenantWorkers: 2, Queue: 2})
 	host, begun, release := blocking()
-	var wg sync.WaitGroup
-	results := make(chan error, 3)
-	start := func() {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			_, err := r.Run(context.Background(), program("greedy", waits), withClient, host)
-			results <- err
-		}()
-	}
-	start()
-	start()
+	runs := []<-chan error{start(t.Context(), r, "greedy", host), start(t.Context(), r, "greedy", host)}
 	<-begun
 	<-begun
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -100,14 +99,13 @@ func TestTenantLimit(t *testing.T) {
 	if _, err := r.Run(ctx, program("greedy", waits), withClient, host); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a run that waited until its deadline got %v, want ErrBusy", err)
 	}
-	start() // waits in the queue
+	runs = append(runs, start(t.Context(), r, "greedy", host)) // waits in the queue
 	if out, err := r.Run(context.Background(), program("modest", "module.exports = () => 1"), nil, host); err != nil || string(out) != "1" {
 		t.Errorf("another tenant got %s, %v", out, err)
 	}
 	close(release)
-	wg.Wait()
-	for range 3 {
-		if err := <-results; err != nil {
+	for _, done := range runs {
+		if err := <-done; err != nil {
 			t.Errorf("a run within the limits got %v", err)
 		}
 	}
@@ -118,14 +116,7 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &Options{Workers: 1, TenantWorkers: 1, Queue: 2})
 	host, begun, release := blocking()
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			if _, err := r.Run(context.Background(), program("t", waits), withClient, host); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	first, second := start(t.Context(), r, "t", host), start(t.Context(), r, "t", host)
 	<-begun
 	for r.Stats().Waiting == 0 { // the other is on its way
 		runtime.Gosched()
@@ -134,7 +125,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("with a run in progress: %+v", s)
 	}
 	close(release)
-	wg.Wait()
+	must.Do(t, errors.Join(<-first, <-second))
 	s := r.Stats()
 	if s.Busy != 0 || s.Idle != 1 || s.Waiting != 0 || s.Started < s.Idle+s.Spare {
 		t.Errorf("afterwards: %+v", s)
@@ -167,11 +158,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 	eachRuntime(t, nil, func(t *testing.T, r script.Runtime) {
 		host, begun, _ := blocking()
 		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() {
-			_, err := r.Run(ctx, program("t", waits), withClient, host)
-			done <- err
-		}()
+		done := start(ctx, r, "t", host)
 		<-begun
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -196,11 +183,7 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
 	host, begun, _ := blocking()
-	done := make(chan error, 1)
-	go func() {
-		_, err := r.Run(context.Background(), program("t", waits), withClient, host)
-		done <- err
-	}()
+	done := start(context.Background(), r, "t", host)
 	<-begun
 	if err := r.Close(); err != nil {
 		t.Error(err)
