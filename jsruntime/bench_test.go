@@ -146,31 +146,9 @@ func BenchmarkWorkerAgainstInProcess(b *testing.B) {
 	}
 }
 
-// nodeLoop is a persistent Node process that creates a context for each call.
-const nodeLoop = `
-const vm = require('vm');
-const script = new vm.Script('(function(module){' + process.argv[1] + '})');
-const input = process.argv[2];
-async function once() {
-  const context = vm.createContext({});
-  const module = { exports: {} };
-  script.runInContext(context)(module);
-  return JSON.stringify(await module.exports(JSON.parse(input)));
-}
-(async () => {
-  for (let i = 0; i < 50; i++) await once();
-  const before = process.cpuUsage();
-  for (let i = 0; i < 1000; i++) await once();
-  const used = process.cpuUsage(before);
-  console.log((used.user + used.system) / 1000);
-})();`
-
 // BenchmarkNoopAgainstNode compares CPU time, including the worker's.
 func BenchmarkNoopAgainstNode(b *testing.B) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		b.Skip("Node is not installed")
-	}
+	node := nodePath(b)
 	w := newWorkers(b, nil)
 	for range 50 {
 		mustRun(b, w, "t", noop)
@@ -194,7 +172,7 @@ func BenchmarkNoopAgainstNode(b *testing.B) {
 // nodeTime returns the CPU time of a call in Node, in microseconds.
 func nodeTime(b *testing.B, node string) float64 {
 	b.Helper()
-	out := must.Get(exec.Command(node, "-e", nodeLoop, noop, string(input1K)).Output())(b)
+	out := must.Get(exec.Command(node, "testdata/node/loop.js", noop, string(input1K)).Output())(b)
 	return must.Get(strconv.ParseFloat(strings.TrimSpace(string(out)), 64))(b)
 }
 

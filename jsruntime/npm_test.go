@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -71,15 +72,37 @@ type use struct{ name, code string }
 // readUses returns the uses of the packages that are installed in a folder.
 func readUses(t *testing.T, dir string) []use {
 	t.Helper()
-	text := must.Get(os.ReadFile("testdata/packages/uses.js"))(t)
 	var out []use
-	for _, part := range strings.Split(string(text), "//// ")[1:] {
-		name, code, _ := strings.Cut(part, "\n")
+	for name, code := range readParts(t, "testdata/packages/uses.js") {
 		if _, err := os.Stat(filepath.Join(dir, "node_modules", name)); err == nil {
 			out = append(out, use{name, code})
 		}
 	}
 	return out
+}
+
+// readParts reads a file of JavaScript. Its parts begin with a name after four
+// slashes.
+func readParts(t testing.TB, file string) iter.Seq2[string, string] {
+	t.Helper()
+	text := must.Get(os.ReadFile(file))(t)
+	return func(yield func(name, code string) bool) {
+		for _, part := range strings.Split(string(text), "//// ")[1:] {
+			if name, code, _ := strings.Cut(part, "\n"); !yield(name, code) {
+				return
+			}
+		}
+	}
+}
+
+// nodePath returns the path of Node, or skips the test.
+func nodePath(t testing.TB) string {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("Node is not installed")
+	}
+	return node
 }
 
 // install installs packages of testdata, and in the long run Node 16. It
@@ -101,11 +124,7 @@ func install(t *testing.T, npm string) (dir, node string) {
 	if long.Run {
 		return dir, installNode(t, npm)
 	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("Node is not installed")
-	}
-	return dir, node
+	return dir, nodePath(t)
 }
 
 // installNode installs Node 16 and returns its path.
@@ -182,22 +201,6 @@ func mirror(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// nodeRunner runs every use in Node.
-const nodeRunner = `
-(async () => {
-  const { args, files } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
-  const out = {};
-  for (const [name, file] of files) {
-    try {
-      out[name] = JSON.stringify(await require(file)({ args }));
-    } catch (err) {
-      out[name] = 'throws ' + (err && err.stack);
-    }
-  }
-  require('fs').writeFileSync(process.argv[1], JSON.stringify(out));
-  process.exit();
-})();`
-
 // runInNode returns the results of the uses in Node, by name.
 func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage) map[string]string {
 	t.Helper()
@@ -209,7 +212,8 @@ func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage)
 	}
 	input := must.Get(json.Marshal(map[string]any{"args": args, "files": files}))(t)
 	answer := filepath.Join(dir, "answer.json")
-	cmd := exec.CommandContext(t.Context(), node, "-e", nodeRunner, answer)
+	runner := must.Get(filepath.Abs("testdata/node/uses.js"))(t)
+	cmd := exec.CommandContext(t.Context(), node, runner, answer)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input)
 	cmd.Env = append(os.Environ(), "TZ=UTC")
 	if out, err := cmd.CombinedOutput(); err != nil {

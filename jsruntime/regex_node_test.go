@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -20,26 +21,6 @@ type regexpCase struct {
 	Flags   string `json:"f"`
 	Text    string `json:"t"`
 }
-
-// useRegexps is the body of a function that uses regular expressions in every
-// way, and returns the results as JSON.
-const useRegexps = `
-const units = (s) => JSON.stringify(s);
-return cases.map(({ p, f, t }) => {
-  let re;
-  try { re = new RegExp(p, f); } catch (err) { return err.name; }
-  const groups = (m) => m && [[...m], m.index, m.groups && Object.entries(m.groups), m.indices && [[...m.indices], m.indices.groups && Object.entries(m.indices.groups)]];
-  try {
-    const out = [re.source, re.flags, groups(re.exec(t)), re.lastIndex, groups(re.exec(t)), re.lastIndex];
-    re.lastIndex = 1;
-    out.push(re.test(t), re.lastIndex);
-    re.lastIndex = 0;
-    out.push(t.replace(re, "[$1|$&|$<a>]"), t.replace(re, (...args) => '<' + args.slice(0, 2).join() + '>'), re.lastIndex);
-    out.push(t.split(re), t.split(re, 2), t.search(re), t.match(re));
-    if (f.includes('g')) out.push([...t.matchAll(re)].map(groups));
-    return out;
-  } catch (err) { return 'later ' + err.name; }
-}).map(units);`
 
 // regexpText returns a random text of the characters that occur in patterns.
 func regexpText(r *rand.Rand) string {
@@ -138,10 +119,7 @@ func regexpFlags(r *rand.Rand) string {
 // results are the same, or both reject the pattern.
 func TestRegexpsAgainstNode(t *testing.T) {
 	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("Node is not installed")
-	}
+	node := nodePath(t)
 	in := newWorkers(t, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	const batch = 500
@@ -159,12 +137,12 @@ func compareRegexps(t *testing.T, node string, in script.Runtime, cases []regexp
 	input := must.Get(json.Marshal(map[string]any{"args": cases}))(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	source := "module.exports = ({ args: cases }) => {" + useRegexps + "\n}"
-	raw, err := in.Run(ctx, script.Program{Tenant: "t", Source: source}, input, &fakeHost{})
+	source := must.Get(os.ReadFile("testdata/node/regexps.js"))(t)
+	raw, err := in.Run(ctx, script.Program{Tenant: "t", Source: string(source)}, input, &fakeHost{})
 	if err != nil {
 		t.Fatal(explain(err))
 	}
-	cmd := exec.Command(node, "-e", "const cases = JSON.parse(require('fs').readFileSync(0, 'utf8')).args; process.stdout.write(JSON.stringify((() => {"+useRegexps+"\n})()))")
+	cmd := exec.Command(node, "-e", "const input = JSON.parse(require('fs').readFileSync(0, 'utf8')); process.stdout.write(JSON.stringify(require('./testdata/node/regexps.js')(input)))")
 	cmd.Stdin = bytes.NewReader(input)
 	theirs := must.Get(cmd.Output())(t)
 	var got, want []string
