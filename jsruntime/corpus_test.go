@@ -61,16 +61,17 @@ var knownMisses = map[string]string{
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
-	testCorpora(t, r, "language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl", "standard.jsonl", "checks.jsonl")
+	testCorpora(t, r, &fakeHost{}, "language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl", "standard.jsonl", "checks.jsonl")
 }
 
-func testCorpora(t *testing.T, r script.Runtime, files ...string) {
+// testCorpora runs snippets, all with the same host.
+func testCorpora(t *testing.T, r script.Runtime, host script.Host, files ...string) {
 	t.Helper()
 	for _, file := range files {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				got, err := runBody(r, "t", s.Body, patience)
+				got, err := run(r, asFunction(s.Body), "", host)
 				_, known := knownMisses[s.Name]
 				if passed := err == nil && got == s.Want; passed == known {
 					t.Errorf("got %s, %s, want %s, known to miss: %v", got, explain(err), s.Want, known)
@@ -94,7 +95,7 @@ func TestIntlOverflow(t *testing.T) {
 // functions are the same, and the coverage of this process includes them.
 func TestCorporaInProcess(t *testing.T) {
 	t.Parallel()
-	testCorpora(t, jsruntime.NewInProcess(nil), "nodeapi.jsonl", "modules.jsonl")
+	testCorpora(t, jsruntime.NewInProcess(nil), &fakeHost{}, "nodeapi.jsonl", "modules.jsonl")
 }
 
 // nodeDiffers are snippets of our own corpus whose result has changed between

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,46 +29,10 @@ func writeFolder(t *testing.T, files map[string]string) string {
 
 func packageFolder(t *testing.T) string {
 	t.Helper()
-	dir := writeFolder(t, map[string]string{
-		"node_modules/plain/package.json": `{"name":"plain","main":"./lib"}`,
-		"node_modules/plain/lib/index.js": `exports.n = 0; exports.add = () => ++exports.n; exports.dep = require('dep'); exports.late = (name) => require(name);`,
-		"node_modules/plain/lib/sub.js":   `module.exports = require('./index');`,
-		"node_modules/plain/data.json":    `{"a": [1, {"b": 2}]}`,
-		"node_modules/plain/proto.json":   `{"__proto__": 1}`,
-		"node_modules/dep/index.js":       `module.exports = 'top';`,
-		"node_modules/maps/package.json": `{"name":"maps","exports":{".":{"node":{"import":"./m.mjs","require":"./r.cjs"},"default":"./none.js"},
-			"./deep/*":"./lib/*.js","./deep/secret":null,"./list":[{"browser":"./none.js"},"./lib/list.js"]},"imports":{"#own":"./lib/own.js"}}`,
-		"node_modules/maps/r.cjs":              `exports.kind = 'require'; exports.own = require('#own'); exports.self = require('maps/deep/x');`,
-		"node_modules/maps/m.mjs":              `export const kind = 'import';`,
-		"node_modules/maps/lib/own.js":         `module.exports = 'own';`,
-		"node_modules/maps/lib/x.js":           `module.exports = 'x';`,
-		"node_modules/maps/lib/secret.js":      `module.exports = 'secret';`,
-		"node_modules/maps/lib/list.js":        `module.exports = 'list';`,
-		"node_modules/esm/package.json":        `{"name":"esm","type":"module","exports":"./index.js"}`,
-		"node_modules/esm/index.js":            `import cjs from './cjs.cjs'; import { live, set } from './live.js'; export default function () { set(5); return [cjs.default, live]; } export const url = import.meta.url;`,
-		"node_modules/esm/cjs.cjs":             `exports.__esModule = true; exports.default = 'inner';`,
-		"node_modules/esm/live.js":             `export let live = 1; export function set(n) { live = n; }`,
-		"node_modules/@scope/pkg/package.json": `{"name":"@scope/pkg"}`,
-		"node_modules/@scope/pkg/index.js":     `module.exports = class Scoped {};`,
-		"node_modules/native/package.json":     `{"name":"native","main":"addon.node"}`,
-		"node_modules/native/addon.node":       "\x7fELF",
-		"node_modules/broken/index.js":         `this is not javascript`,
-		"node_modules/panics/index.js":         panics,
-		"node_modules/inner/index.js":          `try { require('nowhere'); } catch (err) { exports.code = err.code; } exports.locale = (n) => require('./' + n);`,
-		"node_modules/inner/de.js":             `module.exports = 'de';`,
-		"node_modules/axios/index.js":          `module.exports = 'the operator\'s';`,
-		"node_modules/fs/index.js":             `module.exports = 'not this';`,
-		"node_modules/@vault/errors/index.js":  `module.exports = 'not this';`,
-		"node_modules/polluter/index.js":       `Object.prototype.polluted = true; Array.prototype.map = () => 'hijacked'; globalThis.left = 1;`,
-		"node_modules/greedy/index.js":         `module.exports = () => { const all = []; for (;;) all.push(Buffer.alloc(1 << 24)); };`,
-		"node_modules/thief/index.js":          `exports.read = () => require('fs').readFileSync('/etc/passwd', 'utf8'); exports.up = (name) => require(name);`,
-		"node_modules/names/package.json":      `{"name":"names","type":"module"}`,
-		"node_modules/names/index.js":          `export default function () {} export let Baz = class Baz { static self = Baz }; export const arrow = () => 1; export class Foo { static Foo = 1; get() { return class Inner {} } } export function plain() {} export const names = (() => { function inner() {} { function inner() {} return [inner.name, (() => {}).name, (function named() {}).name, ({ key() {}, value: () => {} }).value.name] } })();`,
-		"node_modules/late/index.js":           `const { createRequire } = require('module'); const from = createRequire(__filename); exports.sub = from('./sub'); exports.dep = createRequire('file://' + __filename)('dep'); exports.miss = () => from('nowhere'); exports.names = require('module').builtinModules.includes('crypto');`,
-		"node_modules/late/sub.js":             `module.exports = 'sub';`,
-		"node_modules/.bin/hidden/index.js":    `module.exports = 1;`,
-	})
-	return dir
+	files := maps.Collect(readParts(t, "testdata/packages/folder.js"))
+	files["node_modules/native/addon.node"] = "\x7fELF"
+	files["node_modules/panics/index.js"] = panics
+	return writeFolder(t, files)
 }
 
 func TestPackages(t *testing.T) {
@@ -77,34 +42,9 @@ func TestPackages(t *testing.T) {
 		"workers":    newWorkers(t, &jsruntime.Options{Modules: dir}),
 		"in process": jsruntime.NewInProcess(&jsruntime.Options{Modules: dir}),
 	} {
-		for body, want := range map[string]string{
-			"const p=require('plain'); p.add(); return [p.n, require('plain/lib/sub')===p, p.dep]":                                                  `[1,true,"top"]`,
-			"return [require('plain').n, require('plain/data'), require('plain/data.json').a.length]":                                               `[0,{"a":[1,{"b":2}]},2]`,
-			"return Object.keys(require('plain/proto.json'))":                                                                                       `["__proto__"]`,
-			"const m=require('maps'); return [m.kind, m.own, m.self, require('maps/list')]":                                                         `["require","own","x","list"]`,
-			"const e=require('esm'); return [e.default(), e.url]":                                                                                   `[["inner",5],"file:///app/node_modules/esm/index.js"]`,
-			"const n=require('names'); return [n.default.name, n.Baz.name, n.arrow.name, n.Foo.Foo, new n.Foo().get().name, n.plain.name, n.names]": `["default","Baz","arrow",1,"Inner","plain",["inner","","named","value"]]`,
-			"const l=require('late'); try { l.miss() } catch (e) { return [l.sub, l.dep, e.code, l.names] }":                                        `["sub","top","MODULE_NOT_FOUND",true]`,
-			"return require('@scope/pkg').name":                                                                                                     `"Scoped"`,
-			"const i=require('inner'); return [i.code, i.locale('de')]":                                                                             `["MODULE_NOT_FOUND","de"]`,
-			"return [require('axios'), typeof require('fs').readFileSync, typeof require('@vault/errors').BadRequestError]":                         `["the operator's","function","function"]`,
-			"return require('@vault/errors')===require('@basis-theory/basis-theory-reactor-formulas-sdk-js')":                                       `true`,
-			"try { require('native') } catch (e) { return [e.code, e.message.includes('native module')] }":                                          `["ERR_DLOPEN_FAILED",true]`,
-			"try { require('broken') } catch (e) { return e.message.includes('node_modules/broken/index.js:1') }":                                   `true`,
-			"try { require('panics') } catch (e) { return e.message }":                                                                              `"the package cannot be used: node_modules/panics/index.js"`,
-			"const n='no'+'where'; try { require(n) } catch (e) { return e.code }":                                                                  `"MODULE_NOT_FOUND"`,
-			"try { require('maps/lib/x.js') } catch (e) { return e.code }":                                                                          `"MODULE_NOT_FOUND"`,
-			"try { require('maps/deep/secret') } catch (e) { return e.code }":                                                                       `"MODULE_NOT_FOUND"`,
-			"try { require('./node_modules/plain/lib/index.js') } catch (e) { return e.code }":                                                      `"MODULE_NOT_FOUND"`,
-		} {
-			t.Run(kind+" "+body, func(t *testing.T) {
-				t.Parallel()
-				got, err := runBody(r, "t", body, patience)
-				if err != nil || got != want {
-					t.Errorf("got %s, %s, want %s", got, explain(err), want)
-				}
-			})
-		}
+		t.Run(kind, func(t *testing.T) { //nolint:paralleltest // its cases are parallel
+			testCorpora(t, r, &fakeHost{}, "packages.jsonl")
+		})
 	}
 }
 
