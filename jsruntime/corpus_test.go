@@ -18,7 +18,7 @@ import (
 // that Node 16 returns for it.
 type snippet struct {
 	Name  string `json:"name"`
-	Class string `json:"class"`
+	Short bool   `json:"short"` // part of the short run, if there are too many
 	Body  string `json:"body"`
 	Want  string `json:"want"`
 }

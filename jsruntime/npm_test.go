@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -156,20 +157,15 @@ func useArgs(t *testing.T) json.RawMessage {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(mirror))
 	t.Cleanup(server.Close)
-	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := server.Listener.Addr().(*net.TCPAddr)
 	rsaKey := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	ecKey := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	public := must.Get(x509.MarshalPKIXPublicKey(&rsaKey.PublicKey))(t)
-	number := must.Get(strconv.Atoi(port))(t)
-	args := must.Get(json.Marshal(map[string]any{
-		"url": server.URL, "host": host, "port": number,
+	return must.Get(json.Marshal(map[string]any{
+		"url": server.URL, "host": addr.IP.String(), "port": addr.Port,
 		"rsa": privatePEM(t, rsaKey), "ec": privatePEM(t, ecKey),
 		"rsaPublic": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
 	}))(t)
-	return args
 }
 
 func privatePEM(t *testing.T, key any) string {
@@ -278,12 +274,9 @@ func fetchForReal(ctx context.Context, op string, args json.RawMessage) (json.Ra
 	if err := json.Unmarshal(args, &in); err != nil || op != "fetch" {
 		return nil, fmt.Errorf("no operation %s: %w", op, err)
 	}
-	body, err := base64.StdEncoding.DecodeString(in.Body)
-	if err != nil {
-		return nil, err
-	}
+	body, bad := base64.StdEncoding.DecodeString(in.Body)
 	req, err := http.NewRequestWithContext(ctx, in.Method, in.URL, bytes.NewReader(body))
-	if err != nil {
+	if err := errors.Join(bad, err); err != nil {
 		return nil, err
 	}
 	for _, h := range in.Headers {

@@ -1,9 +1,7 @@
 package compile_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -13,15 +11,6 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 	"github.com/seed-72ea4aab/vault/script"
 )
-
-// noHost rejects calls and drops the console.
-type noHost struct{}
-
-func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-	return nil, errors.New("no host")
-}
-
-func (noHost) Log(script.Line) {}
 
 // withPatches uses classes of the prelude that build on intrinsics.
 const withPatches = `module.exports = async () => {
@@ -53,7 +42,7 @@ func TestComputedNames(t *testing.T) {
 		`const k = ['capture', 'StackTrace'].join(''); return typeof Error[k]`:                                       `"function"`,
 	} {
 		p := script.Program{Tenant: "t", Source: "module.exports = ({ args }) => {" + body + "}"}
-		if out, err := r.Run(t.Context(), p, json.RawMessage(`{"args":"match"}`), noHost{}); err != nil || string(out) != want {
+		if out, err := r.Run(t.Context(), p, json.RawMessage(`{"args":"match"}`), nil); err != nil || string(out) != want {
 			t.Errorf("%s: got %s, %v, want %s", body, out, err, want)
 		}
 	}
@@ -71,7 +60,7 @@ func TestPatchesTogether(t *testing.T) {
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := r.Run(t.Context(), script.Program{Tenant: "t", Source: source + withPatches}, nil, noHost{})
+			out, err := r.Run(t.Context(), script.Program{Tenant: "t", Source: source + withPatches}, nil, nil)
 			if diff := cmp.Diff(want, string(out)); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
