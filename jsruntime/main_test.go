@@ -3,7 +3,6 @@
 package jsruntime
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/workers"
 )
 
@@ -21,62 +19,33 @@ import (
 func TestMain(m *testing.M) {
 	workers.DefaultTimeout = 2 * time.Minute
 	if workers.DetectorMemory > 0 {
-		workers.Program = builtWorker
+		workers.Program = func() string { return BuildProgram("worker") }
+	}
+	var err error
+	if programs, err = os.MkdirTemp("", "jsruntime"); err != nil {
+		panic(err)
 	}
 	code := m.Run()
-	builtPrograms.remove()
+	_ = os.RemoveAll(programs)
 	os.Exit(code)
 }
 
-// builtWorker returns the path of the worker in testdata, built by the first
-// test that needs it.
-func builtWorker() string {
-	path, err := builtPrograms.build("worker")
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
-
-// programs are the programs in testdata, each built once.
-type programs struct {
-	mu     sync.Mutex
-	folder string
-	paths  map[string]string
-}
-
-var builtPrograms = programs{paths: map[string]string{}}
+var (
+	programs string // the folder of built programs
+	building sync.Mutex
+)
 
 // BuildProgram returns the path of a program in testdata, built without the
-// race detector.
-func BuildProgram(t *testing.T, name string) string {
-	t.Helper()
-	return must.Get(builtPrograms.build(name))(t)
-}
-
-func (p *programs) build(name string) (string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if path := p.paths[name]; path != "" {
-		return path, nil
+// race detector by the first test that needs it.
+func BuildProgram(name string) string {
+	building.Lock()
+	defer building.Unlock()
+	path := filepath.Join(programs, name)
+	if _, err := os.Stat(path); err == nil {
+		return path
 	}
-	if p.folder == "" {
-		folder, err := os.MkdirTemp("", "jsruntime")
-		if err != nil {
-			return "", err
-		}
-		p.folder = folder
-	}
-	path := filepath.Join(p.folder, name)
 	if out, err := exec.Command("go", "build", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+		panic(string(out))
 	}
-	p.paths[name] = path
-	return path, nil
-}
-
-func (p *programs) remove() {
-	if p.folder != "" {
-		_ = os.RemoveAll(p.folder)
-	}
+	return path
 }

@@ -19,7 +19,7 @@ import (
 // separate program.
 func TestWorkerHasNoDescriptorsOfTheHost(t *testing.T) { //nolint:tparallel // the cases share the file that init writes
 	t.Parallel()
-	host, worker := jsruntime.BuildProgram(t, "host"), jsruntime.BuildProgram(t, "worker")
+	host, worker := jsruntime.BuildProgram("host"), jsruntime.BuildProgram("worker")
 	folder := filepath.Dir(host)
 	for name, c := range map[string]struct {
 		args []string

@@ -45,10 +45,11 @@ const (
 	mixed = `{"a":[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],"o":{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}},"e":"f"}`
 )
 
-// TestExamples has the examples of RFC 9535.
-func TestExamples(t *testing.T) {
+// TestFind has the examples of RFC 9535, and more filters and names.
+func TestFind(t *testing.T) {
 	t.Parallel()
 	letters, nested := `["a","b","c","d","e","f","g"]`, `{"o":{"j":1,"k":2},"a":[5,3,[{"j":4},{"k":6}]]}`
+	const names = `{"a'b":1,"a\"b":2,"a\\b":3,"ä☺":4,"\n\t\u0001":5,"😀":6,"_x1":7,"/":8}`
 	tests := []struct{ doc, path, want string }{
 		{store, `$.store.book[*].author`, `["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]`},
 		{store, `$..author`, `["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]`},
@@ -86,53 +87,57 @@ func TestExamples(t *testing.T) {
 		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.b[?@==null]`, `[null]`},
 		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.c[?@.d==null]`, `[]`},
 		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.null`, `[1]`},
+		{mixed, `$.a[?@.b == 'kilo']`, `[{"b":"kilo"}]`},
+		{mixed, `$.a[?(@.b == 'kilo')]`, `[{"b":"kilo"}]`},
+		{mixed, `$.a[?@>3.5]`, `[5,4,6]`},
+		{mixed, `$.a[?@.b]`, `[{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]`},
+		{mixed, `$[?@.*]`, `[[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}}]`},
+		{mixed, `$[?@[?@.b]]`, `[[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]]`},
+		{mixed, `$.o[?@<3, ?@<3]`, `[1,2,1,2]`},
+		{mixed, `$.a[?@<2 || @.b == "k"]`, `[1,{"b":"k"}]`},
+		{mixed, `$.a[?match(@.b, "[jk]")]`, `[{"b":"j"},{"b":"k"}]`},
+		{mixed, `$.a[?search(@.b, "[jk]")]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
+		{mixed, `$.o[?@>1 && @<4]`, `[2,3]`},
+		{mixed, `$.o[?@.u || @.x]`, `[{"u":6}]`},
+		{mixed, `$.a[?@.b == $.x]`, `[3,5,1,2,4,6]`},
+		{mixed, `$.a[?@ == @]`, `[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]`},
+		{mixed, `$.a[?!@.b]`, `[3,5,1,2,4,6]`},
+		{mixed, `$.a[?!(@.b == 'k') && @.b]`, `[{"b":"j"},{"b":{}},{"b":"kilo"}]`},
+		{mixed, `$.a[?length(@.b) == 4]`, `[{"b":"kilo"}]`},
+		{mixed, `$.a[?length(@.b) < 1]`, `[{"b":{}}]`},
+		{mixed, `$.a[?count(@.*) == 1 && @.b != 'j']`, `[{"b":"k"},{"b":{}},{"b":"kilo"}]`},
+		{mixed, `$.a[?value(@..b) == 'j']`, `[{"b":"j"}]`},
+		{mixed, `$.a[?@.b == 'k' || @.b == 'j' && @ > 99]`, `[{"b":"k"}]`},
+		{mixed, `$.a[?@ >= 5.0]`, `[5,6]`},
+		{mixed, `$.a[?@ <= 1e0]`, `[1]`},
+		{mixed, `$.a[?@ == 0.3e1]`, `[3]`},
+		{mixed, `$.a[?'j' <= @.b]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
+		{mixed, `$.a[?@.b < 'k']`, `[{"b":"j"}]`},
+		{mixed, `$.o[?@ == $.o.p]`, `[1]`},
+		{mixed, `$[?@ == 'f']`, `["f"]`},
+		{mixed, `$.a[?match(@.b, 'k.*')]`, `[{"b":"k"},{"b":"kilo"}]`},
+		{mixed, `$.a[?match(@.b, 'k|i')]`, `[{"b":"k"}]`},
+		{mixed, `$.a[?match(@.b, '(')]`, `[]`},
+		{mixed, `$.a[?search(@.b, $.e)]`, `[]`},
+		{mixed, `$.a[?match(@.b, @.b)]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
+		{names, `$['a\'b']`, `[1]`},
+		{names, `$["a'b"]`, `[1]`},
+		{names, `$["a\"b"]`, `[2]`},
+		{names, `$['a"b']`, `[2]`},
+		{names, `$['a\\b']`, `[3]`},
+		{names, `$.ä☺`, `[4]`},
+		{names, `$['\u00e4\u263A']`, `[4]`},
+		{names, `$['\n\t\u0001']`, `[5]`},
+		{names, `$["\ud83d\ude00"]`, `[6]`},
+		{names, `$.😀`, `[6]`},
+		{names, `$._x1`, `[7]`},
+		{names, `$['\/']`, `[8]`},
+		{names, `$ ['_x1']`, `[7]`},
+		{names, "$\n.\x5fx1", `[7]`},
+		{names, "$[ '_x1' ,\t\"/\" ]", `[7,8]`},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, find(t, tt.path, tt.doc)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
-		}
-	}
-}
-
-func TestFilters(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ path, want string }{
-		{`$.a[?@.b == 'kilo']`, `[{"b":"kilo"}]`},
-		{`$.a[?(@.b == 'kilo')]`, `[{"b":"kilo"}]`},
-		{`$.a[?@>3.5]`, `[5,4,6]`},
-		{`$.a[?@.b]`, `[{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]`},
-		{`$[?@.*]`, `[[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}}]`},
-		{`$[?@[?@.b]]`, `[[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]]`},
-		{`$.o[?@<3, ?@<3]`, `[1,2,1,2]`},
-		{`$.a[?@<2 || @.b == "k"]`, `[1,{"b":"k"}]`},
-		{`$.a[?match(@.b, "[jk]")]`, `[{"b":"j"},{"b":"k"}]`},
-		{`$.a[?search(@.b, "[jk]")]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
-		{`$.o[?@>1 && @<4]`, `[2,3]`},
-		{`$.o[?@.u || @.x]`, `[{"u":6}]`},
-		{`$.a[?@.b == $.x]`, `[3,5,1,2,4,6]`},
-		{`$.a[?@ == @]`, `[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]`},
-		{`$.a[?!@.b]`, `[3,5,1,2,4,6]`},
-		{`$.a[?!(@.b == 'k') && @.b]`, `[{"b":"j"},{"b":{}},{"b":"kilo"}]`},
-		{`$.a[?length(@.b) == 4]`, `[{"b":"kilo"}]`},
-		{`$.a[?length(@.b) < 1]`, `[{"b":{}}]`},
-		{`$.a[?count(@.*) == 1 && @.b != 'j']`, `[{"b":"k"},{"b":{}},{"b":"kilo"}]`},
-		{`$.a[?value(@..b) == 'j']`, `[{"b":"j"}]`},
-		{`$.a[?@.b == 'k' || @.b == 'j' && @ > 99]`, `[{"b":"k"}]`},
-		{`$.a[?@ >= 5.0]`, `[5,6]`},
-		{`$.a[?@ <= 1e0]`, `[1]`},
-		{`$.a[?@ == 0.3e1]`, `[3]`},
-		{`$.a[?'j' <= @.b]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
-		{`$.a[?@.b < 'k']`, `[{"b":"j"}]`},
-		{`$.o[?@ == $.o.p]`, `[1]`},
-		{`$[?@ == 'f']`, `["f"]`},
-		{`$.a[?match(@.b, 'k.*')]`, `[{"b":"k"},{"b":"kilo"}]`},
-		{`$.a[?match(@.b, 'k|i')]`, `[{"b":"k"}]`},
-		{`$.a[?match(@.b, '(')]`, `[]`},
-		{`$.a[?search(@.b, $.e)]`, `[]`},
-		{`$.a[?match(@.b, @.b)]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
-	}
-	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, find(t, tt.path, mixed)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
 		}
 	}
@@ -155,20 +160,6 @@ func TestComparisons(t *testing.T) {
 		got := find(t, `$[?`+condition+`]`, doc) != `[]`
 		if got != want {
 			t.Errorf("%s is %v", condition, got)
-		}
-	}
-}
-
-func TestNamesAndStrings(t *testing.T) {
-	t.Parallel()
-	doc := `{"a'b":1,"a\"b":2,"a\\b":3,"ä☺":4,"\n\t\u0001":5,"😀":6,"_x1":7,"/":8}`
-	for path, want := range map[string]string{
-		`$['a\'b']`: `[1]`, `$["a'b"]`: `[1]`, `$["a\"b"]`: `[2]`, `$['a"b']`: `[2]`, `$['a\\b']`: `[3]`, `$.ä☺`: `[4]`, `$['\u00e4\u263A']`: `[4]`,
-		`$['\n\t\u0001']`: `[5]`, `$["\ud83d\ude00"]`: `[6]`, `$.😀`: `[6]`, `$._x1`: `[7]`, `$['\/']`: `[8]`, `$ ['_x1']`: `[7]`,
-		"$\n.\x5fx1": `[7]`, "$[ '_x1' ,\t\"/\" ]": `[7,8]`,
-	} {
-		if diff := cmp.Diff(want, find(t, path, doc)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
 }

@@ -75,6 +75,18 @@ func start(ctx context.Context, r script.Runtime, tenant string, host script.Hos
 	return done
 }
 
+// writePackages returns a folder of packages with one file each.
+func writePackages(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		folder := filepath.Join(dir, "node_modules", name)
+		must.Do(t, os.MkdirAll(folder, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(folder, "index.js"), []byte(text), 0o600))
+	}
+	return dir
+}
+
 const seven = `module.exports = () => 7`
 
 const waits = `module.exports = ({ bt }) => bt.tokenize({})`
@@ -232,12 +244,8 @@ func TestCodeDoesNotRunWithoutAWorker(t *testing.T) {
 // compiled once and shared.
 func TestSharedEngine(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"one", "two"} {
-		folder := filepath.Join(dir, "node_modules", name)
-		must.Do(t, os.MkdirAll(folder, 0o700))
-		must.Do(t, os.WriteFile(filepath.Join(folder, "index.js"), []byte("exports.re = /^x/m; exports.n = 1"), 0o600))
-	}
+	const text = "exports.re = /^x/m; exports.n = 1"
+	dir := writePackages(t, map[string]string{"one": text, "two": text})
 	r := NewInProcess(&Options{Modules: dir, Workers: 8, TenantWorkers: 8, Queue: 100})
 	t.Cleanup(func() { _ = r.Close() })
 	var all sync.WaitGroup

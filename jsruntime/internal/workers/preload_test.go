@@ -4,15 +4,12 @@ package workers
 
 import (
 	"crypto/sha256"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
@@ -22,16 +19,11 @@ import (
 // the package and its dependencies ahead of time, and nothing else.
 func TestSparesPreload(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := writePackages(t, map[string]string{
 		"often":  "module.exports = require('needed') + 1",
 		"needed": "module.exports = 1",
 		"never":  "module.exports = 3",
-	} {
-		folder := filepath.Join(dir, "node_modules", name)
-		must.Do(t, os.MkdirAll(folder, 0o700))
-		must.Do(t, os.WriteFile(filepath.Join(folder, "index.js"), []byte(text), 0o600))
-	}
+	})
 	r := New(&Options{Modules: dir})
 	t.Cleanup(func() { _ = r.Close() })
 	for tenant := range maxSpare + 2 { // the first tenants take spares that started before any use
