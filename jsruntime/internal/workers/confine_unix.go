@@ -2,7 +2,21 @@
 
 package workers
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// processAttributes adds nothing. A worker whose parent has ended stops when it
+// finds its link closed.
+func processAttributes() *syscall.SysProcAttr { return nil }
+
+// noNewPrivileges does nothing, because only Linux supports it.
+func noNewPrivileges() error { return nil }
+
+// dropCapabilities does nothing, because only Linux has capabilities.
+func dropCapabilities() error { return nil }
 
 // closeInherited closes every descriptor above the link that was inherited from
 // the embedding program. It also closes files and sockets that init functions
