@@ -127,12 +127,11 @@ func (r *Runs) changeDead(ctx context.Context, op *core.Op, id uuid.UUID, change
 	entry.Message = message
 	ch.Logs = []storage.Log{entry}
 	defer r.Worker.Wake()
-	if err := op.Write(ctx, ch); errors.Is(err, storage.ErrStale) {
+	err = op.Write(ctx, ch)
+	if errors.Is(err, storage.ErrStale) {
 		return errNoDead // another caller was faster
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // info describes a row, and returns its payload, or nil if it was dropped.

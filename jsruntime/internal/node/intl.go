@@ -6,14 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata"
+	_ "time/tzdata" // a worker cannot open files
 
 	"github.com/dop251/goja"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
 )
-
-// a worker cannot open files
 
 // intlNatives serve the prelude's Intl: exact decimal rounding and time zones.
 var intlNatives = map[string]nativeFunc{
