@@ -172,7 +172,7 @@ var mayImport = map[string][]string{
 	"internal/test/terminaltest": {"golang.org/x/sys"},
 	"internal/test/faults":       {},
 	"internal/test/long":         {},
-	"internal/test/must":         {},
+	"internal/test/must":         {"github.com/google/go-cmp"},
 	"internal/test/pgtest":       {"internal/test/must", "github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
 	"internal/test/sentences":    {},

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -37,9 +35,7 @@ func TestRuleJSON(t *testing.T) {
 	}
 	var got Rule
 	must.Do(t, json.Unmarshal([]byte(text), &got))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("decoded rule (-want +got):\n%s", diff)
-	}
+	must.Same(t, "decoded rule", want, got)
 	back, err := json.Marshal(got)
 	if err != nil || string(back) != text {
 		t.Errorf("encoded as %s, %v", back, err)
@@ -68,9 +64,7 @@ func TestCatalogue(t *testing.T) {
 			SessionRead, SessionDelete, TenantRead, TenantUpdate,
 		},
 	}
-	if diff := cmp.Diff(want, may); diff != "" {
-		t.Errorf("who may hold what (-want +got):\n%s", diff)
-	}
+	must.Same(t, "who may hold what", want, may)
 	if Private.MayHold("token:everything") || Session.MayHold("token:everything") {
 		t.Error("an unknown permission can be held")
 	}

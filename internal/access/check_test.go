@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestCleanContainer(t *testing.T) {
@@ -60,12 +62,8 @@ func TestCheck(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rules (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{TokenCreate}, permissions); diff != "" {
-		t.Errorf("permissions (-want +got):\n%s", diff)
-	}
+	must.Same(t, "rules", want, got)
+	must.Same(t, "permissions", []string{TokenCreate}, permissions)
 	if rules[0].Container != "/PCI/" || rules[1].Conditions[0].Value != "/A/" {
 		t.Error("Check changed its argument")
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // bound returns a rule that lets token:use send data to destinations.
@@ -87,9 +89,7 @@ func TestCheckDestinationsOfARule(t *testing.T) {
 		}
 	}
 	rules, _, _ := Check(Private, []Rule{bound(1, "/", "b.test", "A.test", "a.test:443")}, nil, false)
-	if diff := cmp.Diff(Destinations{"b.test", "a.test"}, rules[0].Destinations); diff != "" {
-		t.Errorf("duplicates (-want +got):\n%s", diff)
-	}
+	must.Same(t, "duplicates", Destinations{"b.test", "a.test"}, rules[0].Destinations)
 }
 
 // The target of a URL is the host that is dialled.

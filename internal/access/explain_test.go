@@ -4,9 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestExplainAgreesWithDecide combines the looks as documented, and compares
@@ -66,9 +65,7 @@ func TestExplainSteps(t *testing.T) {
 	want := []Look{{Container: "/pci/high/", Decision: Decision{Transform: Reveal}, Steps: []Step{
 		{1, OtherPermission}, {2, OtherContainer}, {3, OtherID}, {4, Decides}, {5, NotAsked}, {0, NotAsked},
 	}}}
-	if diff := cmp.Diff(want, g.Explain(TokenRead, "x", []string{"/pci/high/"})); diff != "" {
-		t.Errorf("looks (-want +got):\n%s", diff)
-	}
+	must.Same(t, "looks", want, g.Explain(TokenRead, "x", []string{"/pci/high/"}))
 	got := g.Explain(TokenUse, "x", []string{"/pci/high/"})[0]
 	if last := got.Steps[len(got.Steps)-1]; last != (Step{0, Decides}) || got.Transform != Reveal {
 		t.Errorf("a plain permission: %v, %v", last, got.Transform)

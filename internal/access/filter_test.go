@@ -3,7 +3,7 @@ package access
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestFilter checks the form of filters. TestFiltersAgreeWithDecide checks
@@ -62,9 +62,7 @@ func TestFilter(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := mustNew(t, test.rules, test.plain...).filter(TokenRead, Redact, sets)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("filter (-want +got):\n%s", diff)
-			}
+			must.Same(t, "filter", test.want, got)
 		})
 	}
 }

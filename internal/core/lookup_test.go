@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -50,9 +48,7 @@ func TestLookupsCompareKeys(t *testing.T) {
 		"internal/tenants/tenants.go":   1, // names of tenants
 		"internal/relay/call.go":        1, // proxy keys
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("lookups of records by a key (-want +got):\n%s", diff)
-	}
+	must.Same(t, "lookups of records by a key", want, got)
 }
 
 // lookupsIn counts the calls of core.Lookup, and the calls of the storage's

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
@@ -32,9 +31,7 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 		if err := got.Decode(encoded); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(a, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		must.Same(t, name, a, got)
 		for n := range encoded {
 			var cut core.StoredResponse
 			if err := cut.Decode(encoded[:n]); err == nil {

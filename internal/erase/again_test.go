@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -164,9 +163,7 @@ func TestErasuresAreAppliedAgain(t *testing.T) {
 			if got := again(vault.EraseAgainParams{Files: files(file)}); got.Count != 2 {
 				t.Errorf("erased again: %+v", got)
 			}
-			if diff := cmp.Diff([]string{"ddd", "ccc"}, r.there()); diff != "" {
-				t.Errorf("tokens (-want +got):\n%s", diff)
-			}
+			must.Same(t, "tokens", []string{"ddd", "ccc"}, r.there())
 			if got := again(vault.EraseAgainParams{Files: files(file)}); got.Count != 0 {
 				t.Errorf("once more: %+v", got)
 			}

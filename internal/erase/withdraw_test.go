@@ -130,12 +130,8 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 				t.Errorf("after the dry run: %+v, %v", s, err)
 			}
 			w.checkAgain(vault.ErasedAgain{Erased: 4, Count: 4, Applications: 1, Keys: 1, Sessions: 1}, file, false)
-			if diff := cmp.Diff(want, w.working()); diff != "" {
-				t.Errorf("at the end (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]string{"kept"}, w.there()); diff != "" {
-				t.Errorf("tokens (-want +got):\n%s", diff)
-			}
+			must.Same(t, "at the end", want, w.working())
+			must.Same(t, "tokens", []string{"kept"}, w.there())
 			w.checkOwnKey(file)
 			if s, err := w.EvidenceStatus(); err != nil || s.LacksErasures {
 				t.Errorf("at the end: %+v, %v", s, err)
@@ -151,9 +147,7 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 func (w *withdrawing) checkAgain(want vault.ErasedAgain, file []byte, dry bool) {
 	w.t.Helper()
 	done := must.Get(w.EraseAgain(w.t.Context(), vault.EraseAgainParams{Files: files(file), DryRun: dry}))(w.t)
-	if diff := cmp.Diff(&want, done); diff != "" {
-		w.t.Errorf("withdrawn again (-want +got):\n%s", diff)
-	}
+	must.Same(w.t, "withdrawn again", &want, done)
 }
 
 // checkOwnKey checks that the owner of an application can make a new key, and that

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -147,9 +145,7 @@ func TestInvalidJSONIsRefused(t *testing.T) {
 			if bad == nil {
 				t.Fatalf("became %q", got)
 			}
-			if diff := cmp.Diff([]string{tt.path}, slices.Collect(maps.Keys(bad.Fields))); diff != "" {
-				t.Errorf("path (-want +got):\n%s", diff)
-			}
+			must.Same(t, "path", []string{tt.path}, slices.Collect(maps.Keys(bad.Fields)))
 			without := strings.ReplaceAll(tt.body, "{{", "{ {")
 			if got, bad := fill(t, ofType(tt.typ), without, jsonx.StringValue("x")); bad != nil || got != without {
 				t.Errorf("without an expression it became %q (%v)", got, bad)

@@ -160,9 +160,7 @@ func TestSinksAreAnchors(t *testing.T) {
 		if entries < 1230 || located < 1210 {
 			t.Errorf("%d entries, %d with a leaf", entries, located)
 		}
-		if diff := cmp.Diff(notes, got[max(0, len(got)-2):]); diff != "" {
-			t.Errorf("checkpoints (-want +got):\n%s", diff)
-		}
+		must.Same(t, "checkpoints", notes, got[max(0, len(got)-2):])
 	})
 }
 
@@ -193,7 +191,5 @@ func TestCheckpointsAreSentOnce(t *testing.T) {
 	}
 	must.Do(t, first.ResetSink(t.Context(), "siem", time.Time{}))
 	w.clock.Advance(time.Minute)
-	if diff := cmp.Diff(want, out.checkpoints(t, w, len(want), first, second)); diff != "" {
-		t.Errorf("after a reset (-want +got):\n%s", diff)
-	}
+	must.Same(t, "after a reset", want, out.checkpoints(t, w, len(want), first, second))
 }

@@ -3,6 +3,8 @@ package must
 import (
 	"errors"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Match reports a call that did not fail with the expected error.
@@ -20,5 +22,13 @@ func Fail[T any](_ T, err error) func(t testing.TB, what string, want error) {
 	return func(t testing.TB, what string, want error) {
 		t.Helper()
 		Match(t, what, err, want)
+	}
+}
+
+// Same reports the differences between what a test wants and what it got.
+func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -60,14 +59,6 @@ func onDisk(t testing.TB, path string) vault.Storage {
 func sweep(t testing.TB, v *vault.Vault) vault.Swept {
 	t.Helper()
 	return must.Get(v.Sweep(t.Context()))(t)
-}
-
-// same fails the test unless two values are equal.
-func same[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
 }
 
 // eventually waits until a condition holds. It waits for as long as the test may

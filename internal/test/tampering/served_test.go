@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -96,9 +95,7 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 			all = append(all, *is)
 		}
 		for how, list := range map[string][]vault.Tenant{"page": got, "all": all} {
-			if diff := cmp.Diff(want, list); diff != "" {
-				a.Errorf("%s (-want +got):\n%s", how, diff)
-			}
+			must.Same(a, how, want, list)
 		}
 		create(a, a.v.Tenant(good).Client, aText("later"))
 		before := a.evidence()
@@ -114,11 +111,9 @@ func TestUnreadableTenantsDoNotHideOthers(t *testing.T) {
 			found[f.Tenant] = append(found[f.Tenant], f.Verdict)
 		}
 		altered := []evidence.Verdict{evidence.Altered}
-		if diff := cmp.Diff(map[uuid.UUID][]evidence.Verdict{want[1].ID: altered, want[2].ID: altered}, found); diff != "" {
-			a.Errorf("findings (-want +got):\n%s", diff)
-		}
+		must.Same(a, "findings", map[uuid.UUID][]evidence.Verdict{want[1].ID: altered, want[2].ID: altered}, found)
 		a.clock.Advance(2 * time.Hour)
-		same(a, "swept", sweep(a, a.v), vault.Swept{Tokens: 1, Unopened: 2})
+		must.Same(a, "swept", vault.Swept{Tokens: 1, Unopened: 2}, sweep(a, a.v))
 		for i := range want[1:] {
 			if err := a.v.DeleteTenant(ctx, want[1+i].ID); err != nil {
 				a.Errorf("delete an unreadable tenant: %v", err)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -133,12 +132,12 @@ func TestSweepOpensWhatItDeletes(t *testing.T) {
 		record(app, "application", "expires_at", yearOne)
 		record(a.owners[1].TenantID(), "ring", "expires_at", 1)
 		a.heard.take()
-		same(a, "swept", sweep(a, a.v), vault.Swept{Tokens: 1, CVCs: 1, Sessions: 1, Unopened: bad})
-		same(a, "alarms", len(a.heard.take()), bad)
-		same(a, "swept again", sweep(a, a.v), vault.Swept{Unopened: bad})
+		must.Same(a, "swept", vault.Swept{Tokens: 1, CVCs: 1, Sessions: 1, Unopened: bad}, sweep(a, a.v))
+		must.Same(a, "alarms", bad, len(a.heard.take()))
+		must.Same(a, "swept again", vault.Swept{Unopened: bad}, sweep(a, a.v))
 		want := []string{"good", "good cvc", due.String()}
 		slices.Sort(want)
-		same(a, "entries about expiry", a.expireEntries(), want)
+		must.Same(a, "entries about expiry", want, a.expireEntries())
 		create(a, a.owners[1].Client, aText("still"))
 
 		a.alter(4, "UPDATE vault_tokens SET expires_at = NULL, cvc_expires_at = NULL WHERE id = 'live' OR id LIKE 'live, %'")
@@ -167,11 +166,11 @@ func TestBadRowsDoNotHideOthersFromTheSweep(t *testing.T) {
 		a.clock.Advance(time.Hour)
 		a.alter(bad, "UPDATE vault_records SET expires_at = ? WHERE kind = 'session' AND id <> ?", 1, good[:])
 		a.alter(bad, "UPDATE vault_tokens SET cvc_expires_at = ? WHERE id LIKE 'bad%'", 1)
-		same(a, "swept", sweep(a, a.v), vault.Swept{CVCs: 1, Sessions: 1, Tokens: 1, Unopened: 2 * bad})
+		must.Same(a, "swept", vault.Swept{CVCs: 1, Sessions: 1, Tokens: 1, Unopened: 2 * bad}, sweep(a, a.v))
 		a.alter(bad, "UPDATE vault_tokens SET expires_at = ? WHERE id LIKE 'bad%'", 1)
 		create(a, a.owners[0].Client, vault.TokenParams{ID: "good", Type: vault.TypeGeneric, Data: "x", ExpiresAt: a.clock.Now().Add(time.Hour)})
 		a.clock.Advance(time.Hour)
-		same(a, "swept behind tokens", sweep(a, a.v), vault.Swept{Tokens: 1, Unopened: 2 * bad})
+		must.Same(a, "swept behind tokens", vault.Swept{Tokens: 1, Unopened: 2 * bad}, sweep(a, a.v))
 	})
 }
 
@@ -189,8 +188,6 @@ func TestInventedTombstoneDeletesNothing(t *testing.T) {
 			a.Error(err)
 		}
 		get(a, a.owners[0].Client, tok.ID)
-		if diff := cmp.Diff([]string{"altered", "altered"}, a.heard.take()); diff != "" {
-			a.Errorf("alarms (-want +got):\n%s", diff)
-		}
+		must.Same(a, "alarms", []string{"altered", "altered"}, a.heard.take())
 	})
 }
