@@ -82,13 +82,9 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	must.Do(t, slow.Arrive(t.Context(), 256*mib))
 	next := p.Enter(tenant, uuid.UUID{}, false, nil)
 	must.Match(t, "another body", next.Arrive(t.Context(), 2*mib), ErrFull)
-	if err := next.Reserve(t.Context(), 100*mib); err != nil {
-		t.Errorf("work: %v", err)
-	}
+	must.Match(t, "work", next.Reserve(t.Context(), 100*mib), nil)
 	slow.Arrived()
-	if err := next.Arrive(t.Context(), 2*mib); err != nil {
-		t.Errorf("another body after the first has arrived: %v", err)
-	}
+	must.Match(t, "another body after the first has arrived", next.Arrive(t.Context(), 2*mib), nil)
 	if slow.Held() != 0 || next.Held() != 102*mib {
 		t.Errorf("held: %d and %d", slow.Held(), next.Held())
 	}
@@ -131,13 +127,9 @@ func TestArrivingBodiesCountForTheirApplication(t *testing.T) {
 	}
 	second, other := enter(slow), enter(quick)
 	must.Match(t, "another request of the application", second.Arrive(t.Context(), 1024), ErrFull)
-	if err := other.Arrive(t.Context(), most/4); err != nil {
-		t.Errorf("a request of another application: %v", err)
-	}
+	must.Match(t, "a request of another application", other.Arrive(t.Context(), most/4), nil)
 	first.Arrived()
-	if err := second.Arrive(t.Context(), 1024); err != nil {
-		t.Errorf("after the slow body has arrived: %v", err)
-	}
+	must.Match(t, "after the slow body has arrived", second.Arrive(t.Context(), 1024), nil)
 	for _, r := range []*Room{first, second, other} {
 		r.Leave()
 	}

@@ -42,22 +42,16 @@ func TestSlowStrangersGiveWay(t *testing.T) {
 		<-arrived
 	}
 	must.Match(t, "while the calls are new", do("one", ""), ErrBusy)
-	if err := do("two", ""); err != nil {
-		t.Errorf("another proxy: %v", err)
-	}
+	must.Match(t, "another proxy", do("two", ""), nil)
 	c.pools.strangers.crowded = 0 // as if the calls were old
 	for range 5 {
-		if err := do("one", ""); err != nil {
-			t.Errorf("while the calls are old: %v", err)
-		}
+		must.Match(t, "while the calls are old", do("one", ""), nil)
 	}
 	if err := <-slow; !errors.Is(err, ErrTooLong) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the call that gave way: %v", err)
 	}
 	close(hold)
-	if err := <-slow; err != nil {
-		t.Errorf("the other call: %v", err)
-	}
+	must.Match(t, "the other call", <-slow, nil)
 	wantNoneInProgress(t, c)
 	if n := len(c.pools.strangers.calls); n != 0 {
 		t.Errorf("calls of %d proxies are left", n)

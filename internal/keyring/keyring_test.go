@@ -250,9 +250,7 @@ func TestSharedReadOutlivesItsCaller(t *testing.T) {
 				synctest.Wait() // it waits for the first
 				cancel()
 				close(release)
-				if err := <-second; err != nil {
-					t.Errorf("the caller that waited: %v", err)
-				}
+				must.Match(t, "the caller that waited", <-second, nil)
 			})
 		})
 	}

@@ -103,9 +103,7 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 		w, watch, h := watched(t, time.Minute, 5*time.Minute)
 		must.Do(t, w.after(t, 0))
 		h.set(errDenied, false)
-		if err := w.after(t, 29*time.Second); err != nil {
-			t.Errorf("before the check: %v", err)
-		}
+		must.Match(t, "before the check", w.after(t, 29*time.Second), nil)
 		if err := w.after(t, 31*time.Second); !errors.Is(err, fault.ErrKeyDenied) || watch.State() != KeyDenied {
 			t.Errorf("when the keys are old: %v, want ErrKeyDenied", err)
 		}
@@ -117,9 +115,7 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 		h.set(errors.New("down"), false)
 		must.Match(t, "an outage after the denial", w.after(t, time.Minute), fault.ErrKeyDenied)
 		h.set(nil, false)
-		if err := w.after(t, time.Minute); err != nil {
-			t.Errorf("after the return: %v", err)
-		}
+		must.Match(t, "after the return", w.after(t, time.Minute), nil)
 		if want := []KeyState{KeyOK, KeyDenied, KeyOK}; !slices.Equal(h.told, want) {
 			t.Errorf("changes: %v, want %v", h.told, want)
 		}
@@ -139,9 +135,7 @@ func TestUnreachableKeyServesForTheGrace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _, h := watched(t, time.Minute, 5*time.Minute)
 				h.set(answer.err, answer.hangs)
-				if err := w.after(t, 6*time.Minute-time.Second); err != nil {
-					t.Errorf("during the grace: %v", err)
-				}
+				must.Match(t, "during the grace", w.after(t, 6*time.Minute-time.Second), nil)
 				if w.tenants() == 0 {
 					t.Error("the old keys are gone during the grace")
 				}
@@ -150,9 +144,7 @@ func TestUnreachableKeyServesForTheGrace(t *testing.T) {
 					t.Error("the keys are kept after the grace")
 				}
 				h.set(nil, false)
-				if err := w.after(t, retryUnreachable+checkTimeout); err != nil {
-					t.Errorf("after the return: %v", err)
-				}
+				must.Match(t, "after the return", w.after(t, retryUnreachable+checkTimeout), nil)
 				if want := []KeyState{KeyOK, KeyUnreachable, KeyOK}; !slices.Equal(h.told, want) {
 					t.Errorf("changes: %v, want %v", h.told, want)
 				}

@@ -79,9 +79,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		if scans.Add(1) != 4 { // the last read before the first rotation destroys the key
 			return
 		}
-		if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
-			t.Errorf("the rotation that joins in: %v", err)
-		}
+		must.Match(t, "the rotation that joins in", v.RotateDataKeys(ctx, c.TenantID(), nil), nil)
 		cut, cancel := context.WithCancel(ctx)
 		h.lists = cancel
 		err := v.RotateDataKeys(cut, c.TenantID(), nil)
@@ -92,9 +90,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token can no longer be read: %v", err)
 	}
-	if err := v.RotateDataKeys(ctx, c.TenantID(), nil); err != nil {
-		t.Errorf("continuing the interrupted rotation: %v", err)
-	}
+	must.Match(t, "continuing the interrupted rotation", v.RotateDataKeys(ctx, c.TenantID(), nil), nil)
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token after it: %v", err)
 	}
@@ -177,9 +173,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, v := range nodes {
 			wg.Go(func() {
-				if err := v.RotateDataKeys(t.Context(), c.TenantID(), nil); err != nil {
-					t.Errorf("rotate: %v", err)
-				}
+				must.Match(t, "rotate", v.RotateDataKeys(t.Context(), c.TenantID(), nil), nil)
 			})
 		}
 		wg.Wait()
@@ -218,9 +212,7 @@ func TestTenantIsDeletedDuringARotation(t *testing.T) {
 			var once sync.Once
 			hook(store, func() {
 				once.Do(func() {
-					if err := nodes[0].DeleteTenant(t.Context(), c.TenantID()); err != nil {
-						t.Errorf("delete: %v", err)
-					}
+					must.Match(t, "delete", nodes[0].DeleteTenant(t.Context(), c.TenantID()), nil)
 				})
 			})
 			must.Match(t, "rotate", nodes[1].RotateDataKeys(t.Context(), c.TenantID(), nil), vault.ErrNotFound)

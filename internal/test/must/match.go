@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Match reports a call that did not fail with the expected error.
+// Match reports a call whose error is not the expected one. Nil means that the call
+// succeeds.
 func Match(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
