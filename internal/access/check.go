@@ -2,11 +2,12 @@ package access
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // Limits on grants and tokens.
@@ -20,24 +21,6 @@ const (
 	maxIDLength    = 400 // of a condition's value, in characters
 	maxDescription = 500 // in characters
 )
-
-// Problems lists the errors in an input: messages by the dotted path of the
-// field. Messages name rules, never values.
-type Problems map[string][]string
-
-func (p *Problems) add(path, message string, args ...any) {
-	if *p == nil {
-		*p = Problems{}
-	}
-	(*p)[path] = append((*p)[path], fmt.Sprintf(message, args...))
-}
-
-// first returns the first path with a problem, in sorted order, and its
-// message.
-func (p Problems) first() string {
-	path := slices.Min(slices.Collect(maps.Keys(p)))
-	return path + ": " + p[path][0]
-}
 
 const pathRule = "must start and end with '/', must not contain '//', and may use only letters, digits, '_' and '-' between the slashes"
 
@@ -63,36 +46,35 @@ func segmentRune(r rune) bool {
 // CheckContainers returns the containers of a token in their stored form:
 // lower case, without duplicates, in the given order. Paths of problems start
 // with "containers".
-func CheckContainers(paths []string) ([]string, Problems) {
-	var problems Problems
+func CheckContainers(paths []string) (clean []string, problems map[string][]string) {
+	bad := &form.Problems{}
 	if len(paths) == 0 || len(paths) > maxContainers {
-		problems.add("containers", "must have 1 to %d containers", maxContainers)
-		return nil, problems
+		bad.Add("containers", "must have 1 to %d containers", maxContainers)
+		return nil, bad.Fields
 	}
-	var clean []string
 	for i, path := range paths {
 		c, ok := cleanContainer(path)
 		if !ok {
-			problems.container(fmt.Sprintf("containers[%d]", i), path)
+			containerPath(bad, fmt.Sprintf("containers[%d]", i), path)
 		}
 		if !slices.Contains(clean, c) {
 			clean = append(clean, c)
 		}
 	}
-	if len(problems) > 0 {
-		return nil, problems
+	if bad.Any() {
+		return nil, bad.Fields
 	}
 	return clean, nil
 }
 
-func (p *Problems) container(field, path string) string {
+func containerPath(bad *form.Problems, field, path string) string {
 	clean, ok := cleanContainer(path)
 	switch {
 	case ok:
 	case len(path) > maxPathLength || strings.Count(path, "/") > maxSegments+1:
-		p.add(field, "must have at most %d characters and %d segments", maxPathLength, maxSegments)
+		bad.Add(field, "must have at most %d characters and %d segments", maxPathLength, maxSegments)
 	default:
-		p.add(field, pathRule)
+		bad.Add(field, pathRule)
 	}
 	return clean
 }
@@ -102,47 +84,47 @@ func (p *Problems) container(field, path string) string {
 // At least one of the two must not be empty. Loopback permits destinations that
 // are addresses of loopback. Paths of problems start with "rules" or
 // "permissions". Check does not change its arguments.
-func Check(holder Holder, rules []Rule, permissions []string, loopback bool) ([]Rule, []string, Problems) {
-	var problems Problems
+func Check(holder Holder, rules []Rule, permissions []string, loopback bool) ([]Rule, []string, map[string][]string) {
+	bad := &form.Problems{}
 	if len(rules) == 0 && len(permissions) == 0 {
-		problems.add("permissions", "permissions or rules must not be empty")
-		return nil, nil, problems
+		bad.Add("permissions", "permissions or rules must not be empty")
+		return nil, nil, bad.Fields
 	}
 	if holder == Management && len(rules) > 0 {
-		problems.add("rules", "are not allowed for a management application")
-		return nil, nil, problems
+		bad.Add("rules", "are not allowed for a management application")
+		return nil, nil, bad.Fields
 	}
-	clean := problems.checkRules(rules, loopback)
-	problems.checkPermissions("permissions", permissions)
-	if len(problems) > 0 {
-		return nil, nil, problems
+	clean := checkRules(bad, rules, loopback)
+	checkPermissions(bad, "permissions", permissions)
+	if bad.Any() {
+		return nil, nil, bad.Fields
 	}
-	problems.checkHolder("permissions", holder, permissions)
+	checkHolder(bad, "permissions", holder, permissions)
 	for i, r := range rules {
-		problems.checkHolder(fmt.Sprintf("rules[%d].permissions", i), holder, r.Permissions)
+		checkHolder(bad, fmt.Sprintf("rules[%d].permissions", i), holder, r.Permissions)
 	}
-	if len(problems) > 0 {
-		return nil, nil, problems
+	if bad.Any() {
+		return nil, nil, bad.Fields
 	}
 	return clean, slices.Clone(permissions), nil
 }
 
-func (p *Problems) checkRules(rules []Rule, loopback bool) []Rule {
+func checkRules(bad *form.Problems, rules []Rule, loopback bool) []Rule {
 	if len(rules) > maxRules {
-		p.add("rules", "must be at most %d", maxRules)
+		bad.Add("rules", "must be at most %d", maxRules)
 		return nil
 	}
 	clean := slices.Clone(rules)
 	priorities := map[int]bool{}
 	for i := range clean {
 		path := fmt.Sprintf("rules[%d]", i)
-		p.checkRule(path, &clean[i])
-		p.checkDestinations(path+".destinations", &clean[i], loopback)
+		checkRule(bad, path, &clean[i])
+		checkDestinations(bad, path+".destinations", &clean[i], loopback)
 		switch priority := clean[i].Priority; {
 		case priority < 1:
-			p.add(path+".priority", "must be at least 1")
+			bad.Add(path+".priority", "must be at least 1")
 		case priorities[priority]:
-			p.add(path+".priority", "must not be the priority of another rule")
+			bad.Add(path+".priority", "must not be the priority of another rule")
 		}
 		priorities[clean[i].Priority] = true
 	}
@@ -150,55 +132,55 @@ func (p *Problems) checkRules(rules []Rule, loopback bool) []Rule {
 }
 
 // checkRule checks one rule and normalizes its container paths.
-func (p *Problems) checkRule(path string, r *Rule) {
+func checkRule(bad *form.Problems, path string, r *Rule) {
 	if !validText(r.Description, maxDescription) {
-		p.add(path+".description", "must be at most %d characters long, in valid UTF-8 and without control characters", maxDescription)
+		bad.Add(path+".description", "must be at most %d characters long, in valid UTF-8 and without control characters", maxDescription)
 	}
 	if r.Transform == None || r.Transform > Reveal {
-		p.add(path+".transform", "must be one of: reveal, mask, redact")
+		bad.Add(path+".transform", "must be one of: reveal, mask, redact")
 	}
 	if len(r.Permissions) == 0 {
-		p.add(path+".permissions", "must not be empty")
+		bad.Add(path+".permissions", "must not be empty")
 	}
-	p.checkPermissions(path+".permissions", r.Permissions)
+	checkPermissions(bad, path+".permissions", r.Permissions)
 	for i, permission := range r.Permissions {
 		if position(permission) >= 0 && !OnTokens(permission) {
-			p.add(fmt.Sprintf("%s.permissions[%d]", path, i), "must be a permission on tokens")
+			bad.Add(fmt.Sprintf("%s.permissions[%d]", path, i), "must be a permission on tokens")
 		}
 	}
 	r.Permissions = slices.Clone(r.Permissions)
 	r.Conditions = slices.Clone(r.Conditions)
 	switch {
 	case r.Container != "" && len(r.Conditions) > 0:
-		p.add(path+".container", "must be left out when there are conditions")
+		bad.Add(path+".container", "must be left out when there are conditions")
 	case r.Container == "" && len(r.Conditions) == 0:
-		p.add(path+".container", "a container or conditions are required")
+		bad.Add(path+".container", "a container or conditions are required")
 	case r.Container != "":
-		r.Container = p.container(path+".container", r.Container)
+		r.Container = containerPath(bad, path+".container", r.Container)
 	default:
-		p.checkConditions(path+".conditions", r.Conditions)
+		checkConditions(bad, path+".conditions", r.Conditions)
 	}
 }
 
-func (p *Problems) checkConditions(path string, conditions []Condition) {
+func checkConditions(bad *form.Problems, path string, conditions []Condition) {
 	if len(conditions) > maxConditions {
-		p.add(path, "must be at most %d", maxConditions)
+		bad.Add(path, "must be at most %d", maxConditions)
 		return
 	}
 	for i := range conditions {
 		c, path := &conditions[i], fmt.Sprintf("%s[%d]", path, i)
 		if c.Operator != Equals && c.Operator != StartsWith {
-			p.add(path+".operator", "must be one of: equals, starts_with")
+			bad.Add(path+".operator", "must be one of: equals, starts_with")
 		}
 		switch c.Attribute {
 		case Container:
-			c.Value = p.container(path+".value", c.Value)
+			c.Value = containerPath(bad, path+".value", c.Value)
 		case ID:
 			if c.Value == "" || !validText(c.Value, maxIDLength) {
-				p.add(path+".value", "must be 1 to %d characters long, in valid UTF-8 and without control characters", maxIDLength)
+				bad.Add(path+".value", "must be 1 to %d characters long, in valid UTF-8 and without control characters", maxIDLength)
 			}
 		default:
-			p.add(path+".attribute", "must be one of: id, container")
+			bad.Add(path+".attribute", "must be one of: id, container")
 		}
 	}
 }
@@ -207,26 +189,26 @@ func validText(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-func (p *Problems) checkPermissions(path string, permissions []string) {
+func checkPermissions(bad *form.Problems, path string, permissions []string) {
 	if len(permissions) > maxPermissions {
-		p.add(path, "must be at most %d", maxPermissions)
+		bad.Add(path, "must be at most %d", maxPermissions)
 		return
 	}
 	for i, permission := range permissions {
 		field := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case position(permission) < 0:
-			p.add(field, "must be a known permission, such as token:read")
+			bad.Add(field, "must be a known permission, such as token:read")
 		case slices.Contains(permissions[:i], permission):
-			p.add(field, "must not be repeated")
+			bad.Add(field, "must not be repeated")
 		}
 	}
 }
 
-func (p *Problems) checkHolder(path string, holder Holder, permissions []string) {
+func checkHolder(bad *form.Problems, path string, holder Holder, permissions []string) {
 	for i, permission := range permissions {
 		if !holder.MayHold(permission) {
-			p.add(fmt.Sprintf("%s[%d]", path, i), "cannot be held by a %s key", holder)
+			bad.Add(fmt.Sprintf("%s[%d]", path, i), "cannot be held by a %s key", holder)
 		}
 	}
 }

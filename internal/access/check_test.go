@@ -100,7 +100,7 @@ func TestCheckHolders(t *testing.T) {
 
 // only reports whether the only problem is at this path. An empty path means
 // no problem.
-func only(problems Problems, path string) bool {
+func only(problems map[string][]string, path string) bool {
 	if path == "" {
 		return problems == nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // Target is the host and port that a request is sent to, such as
@@ -98,22 +100,22 @@ const (
 
 // checkDestinations returns the destinations of a rule in their stored form,
 // without duplicates. Loopback permits addresses of loopback with a port.
-func (p *Problems) checkDestinations(path string, r *Rule, loopback bool) {
+func checkDestinations(bad *form.Problems, path string, r *Rule, loopback bool) {
 	if r.Destinations == nil {
 		return
 	}
 	if !slices.Equal(r.Permissions, []string{TokenUse}) || r.Transform != Reveal {
-		p.add(path, destinationsAlone)
+		bad.Add(path, destinationsAlone)
 	}
 	if len(r.Destinations) == 0 || len(r.Destinations) > maxDestinations {
-		p.add(path, destinationsRule, maxDestinations)
+		bad.Add(path, destinationsRule, maxDestinations)
 		return
 	}
 	clean := Destinations{}
 	for i, entry := range r.Destinations {
 		d, ok := cleanDestination(entry, loopback)
 		if !ok {
-			p.add(path+"["+strconv.Itoa(i)+"]", destinationRule)
+			bad.Add(path+"["+strconv.Itoa(i)+"]", destinationRule)
 		}
 		if !slices.Contains(clean, d) {
 			clean = append(clean, d)

@@ -1,8 +1,10 @@
 package access
 
 import (
-	"fmt"
+	"errors"
 	"slices"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // Grant is the set of operations that a caller may perform. It is immutable
@@ -42,11 +44,11 @@ func (c *compiled) shows() Transform {
 // Check would reject them for every kind of key, so that a damaged rule never
 // widens a grant by being skipped.
 func New(rules []Rule, permissions []string) (*Grant, error) {
-	var problems Problems
-	rules = problems.checkRules(rules, true) // the egress policy refuses addresses that it does not allow
-	problems.checkPermissions("permissions", permissions)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("access: invalid grant: %s", problems.first())
+	bad := &form.Problems{}
+	rules = checkRules(bad, rules, true) // the egress policy refuses addresses that it does not allow
+	checkPermissions(bad, "permissions", permissions)
+	if bad.Any() {
+		return nil, errors.New("access: " + form.Describe("invalid grant", bad.Fields))
 	}
 	g := &Grant{carried: setOf(permissions)}
 	for _, r := range slices.SortedFunc(slices.Values(rules), func(a, b Rule) int { return a.Priority - b.Priority }) {
