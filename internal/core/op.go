@@ -309,3 +309,20 @@ func RetryStale[T any](do func() (T, error)) (T, error) {
 		}
 	}
 }
+
+// SkipStale writes rows together. If some of them were changed in between, it writes
+// the rows one by one and skips those.
+func SkipStale[T any](rows []T, write func([]T) error) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := write(rows); !errors.Is(err, storage.ErrStale) {
+		return err
+	}
+	for i := range rows {
+		if err := write(rows[i : i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
+			return err
+		}
+	}
+	return nil
+}

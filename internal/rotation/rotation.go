@@ -294,7 +294,13 @@ func resealRows[R, U any](ctx context.Context, r *rotation, op *core.Op, read fu
 				updates = append(updates, u)
 			}
 		}
-		if err := writeEach(ctx, op, updates, put); err != nil {
+		// A row that has changed has the new key, or the last scan finds it.
+		err = core.SkipStale(updates, func(some []U) error {
+			ch := op.Change()
+			put(ch, some)
+			return untilFree(ctx, func() error { return op.Write(ctx, ch) })
+		})
+		if err != nil {
 			return err
 		}
 		r.report(len(updates))
@@ -360,30 +366,6 @@ func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 			return *row, true, err
 		}, func(ch *storage.Change, some []storage.Sealed) { ch.Reseal = some })
 		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeEach writes updates in one change. If some of the rows have changed,
-// it writes the updates one by one and skips those rows. A changed row has
-// the new key, or the last scan finds it.
-func writeEach[T any](ctx context.Context, op *core.Op, updates []T, put func(*storage.Change, []T)) error {
-	if len(updates) == 0 {
-		return nil
-	}
-	write := func(some []T) error {
-		ch := op.Change()
-		put(ch, some)
-		return untilFree(ctx, func() error { return op.Write(ctx, ch) })
-	}
-	err := write(updates)
-	if !errors.Is(err, storage.ErrStale) {
-		return err
-	}
-	for i := range updates {
-		if err := write(updates[i : i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
 			return err
 		}
 	}

@@ -188,38 +188,18 @@ func (p *pass[T]) expire(ctx context.Context, tenant storage.ID, rows []*dueRow[
 			return err
 		}
 	}
-	if len(opened) == 0 {
-		return nil
-	}
-	return p.delete(ctx, op, opened)
-}
-
-// delete deletes rows in one change. If another node was faster with some of
-// them, it deletes the rest row by row.
-func (p *pass[T]) delete(ctx context.Context, op *core.Op, rows []*T) error {
-	err := p.apply(ctx, op, rows)
-	if !errors.Is(err, storage.ErrStale) {
-		return err
-	}
-	for i := range rows {
-		if err := p.apply(ctx, op, rows[i:i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
-			return err
+	return core.SkipStale(opened, func(rows []*T) error { // another node may be faster
+		ch := op.Change()
+		ch.Before = time.Time{} // nothing is sealed, so the age of the keys does not matter
+		for _, r := range rows {
+			p.kind.add(op, ch, r)
 		}
-	}
-	return nil
-}
-
-func (p *pass[T]) apply(ctx context.Context, op *core.Op, rows []*T) error {
-	ch := op.Change()
-	ch.Before = time.Time{} // nothing is sealed, so the age of the keys does not matter
-	for _, r := range rows {
-		p.kind.add(op, ch, r)
-	}
-	err := op.Apply(ctx, ch)
-	if err == nil {
-		*p.deleted += len(rows)
-	}
-	return err
+		err := op.Apply(ctx, ch)
+		if err == nil {
+			*p.deleted += len(rows)
+		}
+		return err
+	})
 }
 
 // unlock returns an operation of the vault with the keys of a tenant, or nil if
