@@ -37,9 +37,9 @@ func (r rows) add(t *testing.T, master seal.AEAD, ring *seal.Ring, tenant uuid.U
 	}
 	wrapped := must.Get(keyring.Wrap(t.Context(), master, ring, storage.ID(tenant)))(t)
 	rec := storage.Record{Kind: keyring.KindTenant, ID: storage.ID(tenant), KeyVersion: ring.Version()}
-	place := seal.RecordPlace(&rec)
-	place.Tenant = tenant
-	if rec.Body, err = ring.Seal(&place, nil); err != nil {
+	location := seal.RecordLocation(&rec)
+	location.Tenant = tenant
+	if rec.Body, err = ring.Seal(&location, nil); err != nil {
 		t.Fatal(err)
 	}
 	r[tenant] = map[string]storage.Record{keyring.KindTenant: rec, keyring.KindRing: {Kind: keyring.KindRing, ID: storage.ID(tenant), Body: wrapped}}
