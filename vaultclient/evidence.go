@@ -52,25 +52,16 @@ func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) (err error) {
 	ctx, end := c.tell(ctx, &core.VerbExportEvidence)
 	defer func() { end(err) }()
 	r := &request{verb: &core.VerbExportEvidence, method: http.MethodGet, path: "/logs/evidence"}
-	req, err := c.request(ctx, r, "")
+	a, body, err := c.stream(ctx, r, nil)
 	if err != nil {
 		return err
 	}
-	res, err := c.opts.Transport.RoundTrip(req)
-	if err != nil {
-		return c.lost(ctx, r.verb.Name, err)
-	}
-	defer res.Body.Close()
-	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
-	switch {
-	case a.status != http.StatusOK:
-		a.body, _ = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
-		return c.refusal(r, a)
-	case a.trace == "":
+	defer body.Close()
+	if a.trace == "" {
 		return notAVault(r, a, "it must have a trace id")
 	}
 	to := &writer{Writer: w}
-	if _, err = io.Copy(to, res.Body); err != nil && to.err == nil {
+	if _, err = io.Copy(to, body); err != nil && to.err == nil {
 		return c.lost(ctx, r.verb.Name, err)
 	}
 	return err

@@ -171,22 +171,12 @@ func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.Import
 		query.Set("resumed", "true")
 	}
 	r := &request{verb: &core.VerbImport, method: http.MethodPost, path: "/tokens/import", query: query.Encode(), typ: contentLines}
-	req, err := c.request(ctx, r, "")
+	a, lines, err := c.stream(ctx, r, body)
 	if err != nil {
 		return err
 	}
-	req.Body, req.ContentLength, req.GetBody = io.NopCloser(body), -1, nil
-	res, err := c.opts.Transport.RoundTrip(req)
-	if err != nil {
-		return c.lost(ctx, r.verb.Name, err)
-	}
-	defer res.Body.Close()
-	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
-	if a.status != http.StatusOK {
-		a.body, _ = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
-		return c.refusal(r, a)
-	}
-	return c.results(ctx, r, a, res.Body, take)
+	defer lines.Close()
+	return c.results(ctx, r, a, lines, take)
 }
 
 // results reads the lines of a response.

@@ -181,6 +181,29 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	return a, final, nil
 }
 
+// stream sends a request once, with a body that may be nil. If it succeeds, the body
+// of the response is not read yet.
+func (c *Client) stream(ctx context.Context, r *request, body io.Reader) (*answer, io.ReadCloser, error) {
+	req, err := c.request(ctx, r, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	if body != nil {
+		req.Body, req.ContentLength, req.GetBody = io.NopCloser(body), -1, nil
+	}
+	res, err := c.opts.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, nil, c.lost(ctx, r.verb.Name, err)
+	}
+	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
+	if a.status != http.StatusOK {
+		defer res.Body.Close()
+		a.body, _ = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
+		return nil, nil, c.refusal(r, a)
+	}
+	return a, res.Body, nil
+}
+
 // request builds the HTTP request of an attempt.
 func (c *Client) request(ctx context.Context, r *request, key string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, "/", bytes.NewReader(r.body))
