@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -15,17 +14,11 @@ import (
 func newTenant(cfg *vault.Config) (*vault.Vault, *sqlite.Store, *vault.Owner) {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	v, err := vault.Open(ctx, store, vault.NewKey(), cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	return v, store, v.Tenant(acme.ID)
 }
 
@@ -35,26 +28,16 @@ func ExampleClient_InTx() {
 	v, store, c := newTenant(nil)
 	defer v.Close()
 	db, err := store.OpenDB() // on PostgreSQL, any pool on the same database
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := db.ExecContext(ctx, `CREATE TABLE orders (card text)`); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	_, err = db.ExecContext(ctx, `CREATE TABLE orders (card text)`)
+	check(err)
 	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	tok, err := c.InTx(tx).CreateToken(ctx, vault.TokenParams{ID: "card-1", Type: vault.TypeCardNumber, Data: "4242424242424242"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO orders VALUES (?)`, tok.ID); err != nil {
-		log.Fatal(err)
-	}
-	if err := tx.Rollback(); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	_, err = tx.ExecContext(ctx, `INSERT INTO orders VALUES (?)`, tok.ID)
+	check(err)
+	check(tx.Rollback())
 	_, err = c.GetToken(ctx, tok.ID)
 	fmt.Println(err)
 	// Output: vault: token not found
@@ -67,13 +50,9 @@ func ExampleClient_EraseTokens() {
 	defer v.Close()
 	_, err := c.CreateToken(ctx, vault.TokenParams{
 		Type: vault.TypeGeneric, Data: "Jane Doe", Metadata: map[string]string{"customer": "42"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	done, err := c.EraseTokens(ctx, vault.EraseParams{Query: "metadata.customer:42", Reason: "case 4711"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(done.Count, "erased,", done.Left, "left")
 	// Output: 1 erased, 0 left
 }
@@ -85,17 +64,11 @@ func ExampleEvidenceConfig() {
 	v, _, c := newTenant(&vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"}})
 	defer v.Close()
 	var bundle bytes.Buffer
-	if err := c.ExportEvidence(ctx, &bundle); err != nil {
-		log.Fatal(err)
-	}
+	check(c.ExportEvidence(ctx, &bundle))
 	key, err := v.EvidenceKey()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	report, err := evidence.Verify(&bundle, key, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(report.OK(), report.Entries)
 	// Output: true 1
 }
@@ -105,15 +78,11 @@ func ExampleEvidenceConfig() {
 func ExampleSink() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, "vault.db")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{Sinks: []vault.Sink{
 		{Name: "file", Sender: vault.LogFile("/var/log/vault.jsonl")},
 		{Name: "siem", Sender: vault.LogHTTP("https://collector.example", nil), Format: vault.FormatOTLP, FromStart: true},
 	}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer v.Close()
 }

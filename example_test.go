@@ -66,15 +66,11 @@ func ExampleVault_EnsureTenant() {
 	defer v.Close()
 	for range 2 { // as two replicas would
 		acme, err := v.EnsureTenant(ctx, "Acme")
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		app, err := v.Tenant(acme.ID).EnsureApplication(ctx, vault.ApplicationParams{
 			Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate),
 		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(acme.Name, app.Name, "new:", app.Key != "")
 	}
 	// Output:
@@ -82,16 +78,19 @@ func ExampleVault_EnsureTenant() {
 	// Acme Checkout new: false
 }
 
+// check ends an example after an error.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // openExample opens a vault in memory.
 func openExample(ctx context.Context) *vault.Vault {
 	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	return v
 }
 
@@ -101,20 +100,14 @@ func ExampleProxy_Params() {
 	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
 	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: "https://gateway.example"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	p := proxy.Params()
 	p.DestinationURL = "https://new-gateway.example"
 	proxy, err = c.ReplaceProxy(ctx, proxy.ID, p)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(proxy.DestinationURL)
 	// Output: https://new-gateway.example
 }
@@ -125,18 +118,12 @@ func ExampleClient_AsUser() {
 	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
 	tok, err := c.AsUser("auth0|jane").CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	logs, err := c.ListLogs(ctx, vault.ListLogsParams{EntityID: tok.ID})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, e := range logs.Data {
 		fmt.Println(e.ActorName, e.Operation, e.ActorID == tok.CreatedBy)
 	}
@@ -149,18 +136,12 @@ func ExampleClient_PatchToken() {
 	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"a": "1", "b": "2"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	tok, err = c.PatchToken(ctx, tok.ID, map[string]any{"metadata": map[string]any{"a": nil, "c": "3"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(tok.Metadata)
 	// Output: map[b:2 c:3]
 }
@@ -171,21 +152,14 @@ func ExampleClient_AllTokens() {
 	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
-	if _, err := c.Tokenize(ctx, []string{"a", "b", "c"}); err != nil {
-		log.Fatal(err)
-	}
+	_, err = c.Tokenize(ctx, []string{"a", "b", "c"})
+	check(err)
 	deleted := 0
 	for tok, err := range c.AllTokens(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeGeneric}}) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := c.DeleteToken(ctx, tok.ID); err != nil {
-			log.Fatal(err)
-		}
+		check(err)
+		check(c.DeleteToken(ctx, tok.ID))
 		deleted++
 	}
 	fmt.Println(deleted)
@@ -198,9 +172,7 @@ func ExampleClient_Once() {
 	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
 	for range 2 {
 		answer, replayed, err := c.Once(ctx, vault.IdempotencyKey{Scope: "signup", Key: "message-17"},
@@ -211,9 +183,7 @@ func ExampleClient_Once() {
 				}
 				return vault.StoredResponse{Body: []byte(tok.ID)}, nil
 			})
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(string(answer.Body), replayed)
 	}
 	// Output:
@@ -229,26 +199,18 @@ func ExampleClient_CreateApplication() {
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 
 	for _, transform := range []vault.Transform{vault.TransformReveal, vault.TransformMask, vault.TransformRedact} {
 		app, err := c.CreateApplication(ctx, vault.ApplicationParams{
 			Name: "Support", Type: vault.ApplicationPrivate,
 			Rules: []vault.AccessRule{{Priority: 1, Container: "/pii/", Transform: transform, Permissions: []vault.Permission{"token:read"}}},
 		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		support, err := v.Authenticate(ctx, app.Key)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		seen, err := support.GetToken(ctx, tok.ID)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Printf("%s: %s\n", transform, seen.Data)
 	}
 	// Output:
@@ -267,20 +229,14 @@ func ExampleClient_Tokenize() {
 
 	document := vault.JSON(`{"name": "Jane Doe", "limits": [1.10, null]}`)
 	tokens, err := c.Tokenize(ctx, document)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	var shape struct {
 		Name   string
 		Limits []*string
 	}
-	if err := tokens.Decode(&shape); err != nil {
-		log.Fatal(err)
-	}
+	check(tokens.Decode(&shape))
 	back, err := c.Detokenize(ctx, map[string]any{"name": "{{" + shape.Name + "}}", "limit": "{{" + *shape.Limits[0] + "}}"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(back, shape.Limits[1] == nil)
 	// Output: {"limit":1.10,"name":"Jane Doe"} true
 }
@@ -297,14 +253,10 @@ func ExampleClient_SearchTokens() {
 			ID: id + "-email", Type: vault.TypeGeneric, Data: email,
 			SearchIndexes: []string{"{{ data | downcase }}"}, Metadata: map[string]string{"region": "EU"},
 		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 	}
 	page, err := c.SearchTokens(ctx, vault.SearchTokensParams{Query: `data:"jane@example.com" AND metadata.region:eu`})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(page.Pagination.TotalItems, page.Data[0].ID)
 	// Output: 1 jane-email
 }
@@ -316,48 +268,34 @@ func ExampleClient_AuthorizeSession() {
 	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	backend := v.Tenant(acme.ID) // or a private application
 	card, err := backend.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	form, err := backend.CreateApplication(ctx, vault.ApplicationParams{
 		Name: "Form", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 
 	// The browser, with the public key.
 	browser, err := v.Authenticate(ctx, form.Key)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	session, err := browser.CreateSession(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 
 	// The backend, with the nonce.
 	err = backend.AuthorizeSession(ctx, vault.SessionGrant{
 		Nonce: session.Nonce,
 		Rules: []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 
 	// The browser again, with the session key.
 	if browser, err = v.Authenticate(ctx, session.SessionKey); err != nil {
 		log.Fatal(err)
 	}
 	tok, err := browser.GetToken(ctx, card.ID)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(tok.Data)
 	// Output: {"number":"XXXXXXXXXXXX4242"}
 }
@@ -367,26 +305,18 @@ func ExampleClient_AuthorizeSession() {
 func ExampleVault_RotateAllDataKeys() {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	store, err := sqlite.Open(ctx, "vault.db")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	v, err := vault.Open(ctx, store, key, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer v.Close()
 	begun := time.Now() // store it, to continue with the same time after an interruption
 	err = v.RotateAllDataKeys(ctx, &vault.RotateOptions{
 		OlderThan: begun,
 		Progress:  func(rows, tenants int) { log.Printf("%d tenants, %d rows", tenants, rows) },
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 }
 
 // A receiver checks that callbacks come from the vault.
@@ -407,18 +337,12 @@ func ExampleVerifyWebhook() {
 func ExampleClient_React() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{Runtime: jsruntime.New(nil)})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer v.Close()
 	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
 	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge",
@@ -428,13 +352,9 @@ func ExampleClient_React() {
 		};`,
 		Configuration: map[string]string{"LIMIT": "5000"},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 
 	for _, amount := range []int{1999, 9999} {
 		result, err := c.React(ctx, reactor.ID, vault.ReactParams{
@@ -506,38 +426,26 @@ func ExampleClient_InvokeProxy() {
 	}))
 	defer gateway.Close()
 	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	roots := x509.NewCertPool()
 	roots.AddCert(gateway.Certificate())
 	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{
 		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}, // the gateway runs on this machine
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer v.Close()
 	acme, err := v.EnsureTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "4242424242424242"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: gateway.URL})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	answer, err := c.InvokeProxy(ctx, vault.ProxyCall{
 		Key: proxy.Key, Method: http.MethodPost, Path: "/charges", Header: http.Header{"Content-Type": {"application/json"}},
 		Body: strings.NewReader(`{"amount":100,"card":"{{ ` + tok.ID + ` }}"}`),
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
