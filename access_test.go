@@ -50,32 +50,6 @@ func TestPlainPermissionsMask(t *testing.T) {
 	wantData(t, "use", out, `"secret"`)
 }
 
-// The lowest priority number that matches decides; plain permissions come last.
-func TestRulePriority(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	high := create(t, v.Owner.Client, vault.TokenParams{ID: "high", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/high/"}})
-	low := create(t, v.Owner.Client, vault.TokenParams{ID: "low", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/low/"}})
-	byID := vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
-		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: "high"}, {Attribute: "container", Operator: "starts_with", Value: "/pci/"}}}
-	for name, tt := range map[string]struct {
-		p         vault.ApplicationParams
-		high, low string
-	}{
-		"narrow first":         {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.TransformRedact, "token:read"), rule(2, "/", vault.TransformReveal, "token:read")}}, ``, `"secret"`},
-		"order is by number":   {vault.ApplicationParams{Rules: []vault.AccessRule{rule(9, "/", vault.TransformReveal, "token:read"), rule(3, "/pci/high/", vault.TransformRedact, "token:read")}}, ``, `"secret"`},
-		"wide first":           {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read"), rule(2, "/pci/high/", vault.TransformReveal, "token:read")}}, `"XXcret"`, `"XXcret"`},
-		"other permissions":    {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:use"), rule(2, "/pci/", vault.TransformReveal, "token:read")}}, `"secret"`, `"secret"`},
-		"plain ones come last": {vault.ApplicationParams{Rules: []vault.AccessRule{rule(7, "/pci/high/", vault.TransformReveal, "token:read")}, Permissions: []vault.Permission{"token:read"}}, `"secret"`, `"XXcret"`},
-		"conditions on id":     {vault.ApplicationParams{Rules: []vault.AccessRule{byID, rule(2, "/", vault.TransformRedact, "token:read")}}, `"secret"`, ``},
-	} {
-		tt.p.Name, tt.p.Type = name, vault.ApplicationPrivate
-		c := application(t, v, tt.p)
-		wantData(t, name+": high", get(t, c, high.ID).Data, tt.high)
-		wantData(t, name+": low", get(t, c, low.ID).Data, tt.low)
-	}
-}
-
 // Containers inherit downward, and only along whole segments.
 func TestContainersInherit(t *testing.T) {
 	t.Parallel()
