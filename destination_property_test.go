@@ -9,11 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf16"
 
 	"github.com/seed-72ea4aab/vault"
@@ -229,27 +227,5 @@ func TestEchoesOfWhatWasSent(t *testing.T) {
 		if strings.Contains(w.body, "{{") {
 			t.Errorf("%s: not filled in", typ)
 		}
-	}
-}
-
-// BenchmarkResponseOf100kB reports the median of calls whose response is searched,
-// and of calls whose response is not.
-func BenchmarkResponseOf100kB(b *testing.B) {
-	w := newTill(b, vault.Config{})
-	text := strings.Repeat(`{"id":"ch_1A2b3C","amount":4200,"card":{"last4":"4242","exp_year":2030},"url":"https:\/\/example.com\/a"},`+"\n", 1000)[:100_000]
-	w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(rw, text) }
-	for name, c := range map[string]*vault.Client{"searched": w.key, "unsearched": w.Private} {
-		b.Run(name, func(b *testing.B) {
-			var all []time.Duration
-			for b.Loop() {
-				start := time.Now()
-				if _, _, err := w.charge(b.Context(), c, cardCall()); err != nil {
-					b.Fatal(err)
-				}
-				all = append(all, time.Since(start))
-			}
-			slices.Sort(all)
-			b.ReportMetric(float64(all[len(all)/2].Microseconds()), "p50-µs")
-		})
 	}
 }

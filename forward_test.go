@@ -747,21 +747,3 @@ func BenchmarkForwardProxy(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkForwardProxyNewHost opens tunnels, each to a host that the proxy has not
-// seen. It includes the client's part of CONNECT, but no TLS.
-func BenchmarkForwardProxyNewHost(b *testing.B) {
-	g := newGate(b, vault.Config{})
-	g.ca(b)
-	for _, way := range []string{"new", "known"} {
-		b.Run(way, func(b *testing.B) {
-			for n := 0; b.Loop(); n++ {
-				host := "known.example:443"
-				if way == "new" {
-					host = fmt.Sprintf("h%d.example:443", n)
-				}
-				g.tunnelTo(b, g.pass, host).NetConn().Close()
-			}
-		})
-	}
-}

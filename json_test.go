@@ -376,28 +376,6 @@ func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkHostileCreate measures what one small request of the least trusted key
-// can cost.
-func BenchmarkHostileCreate(b *testing.B) {
-	v := vaulttest.New(b)
-	for name, p := range map[string]vault.TokenParams{
-		"nested":       {Data: ones, Mask: nested, FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
-		"without mask": {Data: ones, FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
-		"counted":      {Data: repeated(`{"k":1}`, 900), SearchIndexes: slices.Repeat([]string{counted}, 10)},
-	} {
-		p.Type = vault.TypeGeneric
-		size := must.Get(json.Marshal(p))(b)
-		b.Run(fmt.Sprintf("%s of %d bytes", name, len(size)), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := v.Public.CreateToken(b.Context(), p); err == nil {
-					b.Fatal("it was created")
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed()/time.Microsecond)/float64(b.N)/1000, "ms/request")
-		})
-	}
-}
-
 // FuzzTokenize tokenizes arbitrary documents. The result has the structure of the
 // document, and its ids resolve to the values, byte for byte.
 func FuzzTokenize(f *testing.F) {
