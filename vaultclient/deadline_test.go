@@ -136,7 +136,7 @@ func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
 				return res.Result(), nil
 			})
 			c := must.Get(vaultclient.New("https://vault.example", w.PrivateKey, &vaultclient.Options{Transport: late}))(t)
-			wantError(t, "do", do(ctx, c), context.Canceled)
+			must.Match(t, "do", do(ctx, c), context.Canceled)
 		})
 	}
 }

@@ -35,7 +35,7 @@ func TestEvidence(t *testing.T) {
 	if err != nil || evidence.VerifyProof(proof, key) != nil {
 		t.Errorf("%v, %v", err, evidence.VerifyProof(proof, key))
 	}
-	wantError(t, "the proof of no entry", errOf(c.LogProof(ctx, uuid.New())), vault.ErrNotFound)
+	must.Match(t, "the proof of no entry", errOf(c.LogProof(ctx, uuid.New())), vault.ErrNotFound)
 	if p, err := c.LogConsistency(ctx, 1); err != nil || p.From != 1 || len(p.Hashes) == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -44,7 +44,7 @@ func TestEvidence(t *testing.T) {
 	if report, err := evidence.Verify(&bundle, key, since); err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
-	wantError(t, "a full disk", c.ExportEvidence(ctx, full{}), io.ErrShortWrite)
+	must.Match(t, "a full disk", c.ExportEvidence(ctx, full{}), io.ErrShortWrite)
 	private := must.Get(vaultclient.New(server.URL, v.PrivateKey, nil))(t)
-	wantError(t, "without log:read", private.ExportEvidence(ctx, io.Discard), vault.ErrForbidden)
+	must.Match(t, "without log:read", private.ExportEvidence(ctx, io.Discard), vault.ErrForbidden)
 }

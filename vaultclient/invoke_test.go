@@ -313,9 +313,9 @@ func TestAnonymous(t *testing.T) {
 		t.Errorf("the client sent the key %q", got)
 	}
 	for name, p := range map[string]vault.ProxyCall{"a proxy that requires a key": {Key: proxy(true)}, "a URL": {URL: dest.URL}} {
-		wantError(t, name, errOf(c.InvokeProxy(t.Context(), p)), vault.ErrUnauthenticated)
+		must.Match(t, name, errOf(c.InvokeProxy(t.Context(), p)), vault.ErrUnauthenticated)
 	}
-	wantError(t, "an unknown proxy", errOf(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"})), vault.ErrNotFound)
+	must.Match(t, "an unknown proxy", errOf(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"})), vault.ErrNotFound)
 	if _, err := vaultclient.NewAnonymous("http://vault.example", nil); err == nil {
 		t.Error("plain http was accepted")
 	}

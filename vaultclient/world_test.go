@@ -243,13 +243,5 @@ func same[T any](t testing.TB, what string, got, want T) {
 	}
 }
 
-// wantError checks that an error matches kind. A kind of nil means no error.
-func wantError(t testing.TB, what string, err, kind error) {
-	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Errorf("%s: error %v, want %v", what, err, kind)
-	}
-}
-
 // errOf returns the error of a call.
 func errOf[T any](_ T, err error) error { return err }

@@ -117,7 +117,7 @@ func TestTreeThatDoesNotExtendItsHeadDoesNotGrow(t *testing.T) {
 			r.write(l, tenant, 2)
 			r.write(l, other, 1)
 			before := l.vault.tenants.head(tenant)
-			wantError(t, fmt.Sprintf("%s, restart %t", name, restart), errOf(l.Sequence(t.Context(), tenant)), ErrTampered)
+			must.Match(t, fmt.Sprintf("%s, restart %t", name, restart), errOf(l.Sequence(t.Context(), tenant)), ErrTampered)
 			msg := r.checkpoint(l) // the other tenant is not held up
 			if now := l.vault.tenants.head(tenant); now != before || len(r.raised(AlarmTampered)) == 0 {
 				t.Errorf("%s, restart %t: head %+v, was %+v, alarms %v", name, restart, now, before, r.all())
@@ -188,7 +188,7 @@ func TestGuardsOfAppends(t *testing.T) {
 				l = r.open()
 			}
 			r.write(l, tenant, 1)
-			wantError(t, "an append", errOf(l.Sequence(t.Context(), tenant)), ErrTampered)
+			must.Match(t, "an append", errOf(l.Sequence(t.Context(), tenant)), ErrTampered)
 			var got []evidence.Verdict
 			for _, a := range r.raised(AlarmTampered) {
 				got = append(got, a.Verdict)
@@ -229,11 +229,11 @@ func TestSuspensionReachesEveryProcess(t *testing.T) {
 	if server.Status().Suspended == "" {
 		t.Fatal("the node is not suspended from the start")
 	}
-	wantError(t, "Round", errOf(server.Round(t.Context())), ErrSuspended)
+	must.Match(t, "Round", errOf(server.Round(t.Context())), ErrSuspended)
 	r.anchors = nil
 	tool := r.open()
 	r.write(tool, tenant, 1)
-	wantError(t, "a note of a process without the anchor", errOf(tool.Checkpoint(t.Context())), ErrSuspended)
+	must.Match(t, "a note of a process without the anchor", errOf(tool.Checkpoint(t.Context())), ErrSuspended)
 	must.Get(tool.AcceptRestore(t.Context(), "disk failure"))(t)
 	must.Do(t, server.second(t.Context()))
 	r.write(server, tenant, 1)
@@ -259,7 +259,7 @@ func TestForeignNoteStopsTheLedger(t *testing.T) {
 		anchor := &memory{notes: [][]byte{foreign}}
 		r.anchors = []Anchor{anchor}
 		l := r.open()
-		wantError(t, fmt.Sprintf("begun %t", begun), errOf(l.Checkpoint(t.Context())), ErrSuspended)
+		must.Match(t, fmt.Sprintf("begun %t", begun), errOf(l.Checkpoint(t.Context())), ErrSuspended)
 		must.Get(l.AcceptRestore(t.Context(), "a new key"))(t)
 		r.write(l, r.id(), 1)
 		msg := r.checkpoint(l)

@@ -41,7 +41,7 @@ func TestSequenceAndSign(t *testing.T) {
 			t.Fatalf("the proof of entry %d: %v, %v", n, p, err)
 		}
 	}
-	wantError(t, "proof of an entry that does not exist", errOf(l.Proof(t.Context(), tenant, r.id())), ErrNotSequenced)
+	must.Match(t, "proof of an entry that does not exist", errOf(l.Proof(t.Context(), tenant, r.id())), ErrNotSequenced)
 	if s := l.Status(); s.Lag != 0 || s.Pending != 0 || s.Suspended != "" || s.Origin != origin {
 		t.Errorf("status %+v", s)
 	}

@@ -86,7 +86,7 @@ func TestRestore(t *testing.T) {
 
 	l = r.open()
 	r.write(l, tenant, 1)
-	wantError(t, "a note over a restored database", errOf(l.Checkpoint(t.Context())), ErrSuspended)
+	must.Match(t, "a note over a restored database", errOf(l.Checkpoint(t.Context())), ErrSuspended)
 	if l.Status().Suspended == "" || len(r.raised(AlarmRestore)) != 1 {
 		t.Errorf("status %+v, alarms %v", l.Status(), r.all())
 	}
@@ -100,7 +100,7 @@ func TestRestore(t *testing.T) {
 	if !strings.HasPrefix(string(first), origin+"/2\n") {
 		t.Errorf("the first note is %q", first)
 	}
-	wantError(t, "accepted again", errOf(l.AcceptRestore(t.Context(), "again")), ErrNotSuspended)
+	must.Match(t, "accepted again", errOf(l.AcceptRestore(t.Context(), "again")), ErrNotSuspended)
 	more := r.write(l, tenant, 5)
 	for _, since := range [][]byte{before, first, ahead} {
 		r.isGood(l, tenant, since)
@@ -123,7 +123,7 @@ func TestRestore(t *testing.T) {
 	r.close(l)
 	r.restore(backup)
 	l = r.open()
-	wantError(t, "a second restore", errOf(l.Checkpoint(t.Context())), ErrSuspended)
+	must.Match(t, "a second restore", errOf(l.Checkpoint(t.Context())), ErrSuspended)
 	if msg, err := l.AcceptRestore(t.Context(), "again"); err != nil || !strings.HasPrefix(string(msg), origin+"/3\n") {
 		t.Errorf("%q, %v", msg, err)
 	}
@@ -146,7 +146,7 @@ func TestRestoreTwice(t *testing.T) {
 		r.close(l)
 		r.restore(backup)
 		l = r.open()
-		wantError(t, fmt.Sprintf("restore %d", n), errOf(l.Checkpoint(t.Context())), ErrSuspended)
+		must.Match(t, fmt.Sprintf("restore %d", n), errOf(l.Checkpoint(t.Context())), ErrSuspended)
 		msg, err := l.AcceptRestore(t.Context(), "again")
 		if err != nil || !strings.HasPrefix(string(msg), fmt.Sprintf("%s/%d\n", origin, n+2)) {
 			t.Fatalf("restore %d: %q, %v", n, msg, err)
@@ -173,7 +173,7 @@ func TestRestoreUnderARunningNode(t *testing.T) {
 	r.restore(backup)
 	l.c.Store = r.store
 	r.write(l, tenant, 1)
-	wantError(t, "a note", errOf(l.Checkpoint(t.Context())), ErrSuspended)
+	must.Match(t, "a note", errOf(l.Checkpoint(t.Context())), ErrSuspended)
 	if len(r.raised(AlarmRestore)) == 0 {
 		t.Error("no alarm")
 	}
@@ -189,7 +189,7 @@ func TestCopyForStaging(t *testing.T) {
 	r.checkpoint(l)
 	r.server.ID = "staging"
 	l = r.open()
-	wantError(t, "a note of the copy", errOf(l.Checkpoint(t.Context())), ErrSuspended)
+	must.Match(t, "a note of the copy", errOf(l.Checkpoint(t.Context())), ErrSuspended)
 	must.Get(l.AcceptRestore(t.Context(), "staging"))(t)
 	logs = append(logs, r.write(l, tenant, 2)...)
 	r.isGood(l, tenant, nil, logs...)

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -389,14 +388,6 @@ func same[T any](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// wantError checks that an error matches kind. A kind of nil means no error.
-func wantError(t testing.TB, what string, err, kind error) {
-	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Errorf("%s: error %v, want %v", what, err, kind)
 	}
 }
 
