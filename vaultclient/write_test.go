@@ -26,6 +26,9 @@ func TestPatchReadsTheResultItself(t *testing.T) {
 	}
 }
 
+// shown reports whether a call returned an entity.
+func shown[T any](x *T, err error) (bool, error) { return x != nil, err }
+
 // A key that may change an entity but not read it can distinguish a change
 // that took effect from a change that was rejected.
 func TestPatchWithoutReadPermission(t *testing.T) {
@@ -40,24 +43,15 @@ func TestPatchWithoutReadPermission(t *testing.T) {
 		name  func() (string, error)
 	}{
 		"application": {
-			func(c *vaultclient.Client) (bool, error) {
-				x, err := c.PatchApplication(ctx, app.ID, rename)
-				return x != nil, err
-			},
+			func(c *vaultclient.Client) (bool, error) { return shown(c.PatchApplication(ctx, app.ID, rename)) },
 			func() (string, error) { x, err := f.Management.GetApplication(ctx, app.ID); return x.Name, err },
 		},
 		"reactor": {
-			func(c *vaultclient.Client) (bool, error) {
-				x, err := c.PatchReactor(ctx, reactor.ID, rename)
-				return x != nil, err
-			},
+			func(c *vaultclient.Client) (bool, error) { return shown(c.PatchReactor(ctx, reactor.ID, rename)) },
 			func() (string, error) { x, err := f.Management.GetReactor(ctx, reactor.ID); return x.Name, err },
 		},
 		"proxy": {
-			func(c *vaultclient.Client) (bool, error) {
-				x, err := c.PatchProxy(ctx, proxy.ID, rename)
-				return x != nil, err
-			},
+			func(c *vaultclient.Client) (bool, error) { return shown(c.PatchProxy(ctx, proxy.ID, rename)) },
 			func() (string, error) { x, err := f.Management.GetProxy(ctx, proxy.ID); return x.Name, err },
 		},
 	} {
