@@ -3,7 +3,6 @@ package runs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -145,9 +144,7 @@ func TestStopWaitsForJobs(t *testing.T) {
 	g.began(t, slices.Repeat([]storage.ID{tenant}, maxOfTenant)...)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Stop(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("with jobs running: %v", err)
-	}
+	must.Match(t, "with jobs running", w.Stop(gone), context.Canceled)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(t.Context()) }()
 	close(g.end[tenant])

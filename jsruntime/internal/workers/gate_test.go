@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"testing"
 
@@ -32,13 +31,9 @@ func TestGateQueueBound(t *testing.T) {
 	must.Do(t, g.take(context.Background(), visitor{tenant: "a"}))
 	in := make(chan string, 4)
 	enqueue(t, g, visitor{tenant: "a"}, in)
-	if err := g.take(context.Background(), visitor{tenant: "a"}); !errors.Is(err, script.ErrBusy) {
-		t.Errorf("a second waiter of one tenant got %v, want ErrBusy", err)
-	}
+	must.Match(t, "a second waiter of one tenant", g.take(context.Background(), visitor{tenant: "a"}), script.ErrBusy)
 	enqueue(t, g, visitor{tenant: "b"}, in)
-	if err := g.take(context.Background(), visitor{tenant: "c"}); !errors.Is(err, script.ErrBusy) {
-		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
-	}
+	must.Match(t, "a waiter beyond the queue", g.take(context.Background(), visitor{tenant: "c"}), script.ErrBusy)
 	g.close()
 	for range 2 {
 		if got := <-in; got != script.ErrClosed.Error() {
@@ -58,9 +53,7 @@ func TestAnonymousCallsLeavePlacesForTheTenant(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if err := g.take(gone, stranger); !errors.Is(err, context.Canceled) {
-		t.Errorf("a third stranger got %v, want to wait", err)
-	}
+	must.Match(t, "a third stranger", g.take(gone, stranger), context.Canceled)
 	for range 2 {
 		if err := g.take(t.Context(), owner); err != nil {
 			t.Errorf("the tenant itself: %v", err)
@@ -70,9 +63,7 @@ func TestAnonymousCallsLeavePlacesForTheTenant(t *testing.T) {
 	for range 2 {
 		enqueue(t, g, stranger, in)
 	}
-	if err := g.take(t.Context(), stranger); !errors.Is(err, script.ErrBusy) {
-		t.Errorf("a stranger beyond the queue got %v, want ErrBusy", err)
-	}
+	must.Match(t, "a stranger beyond the queue", g.take(t.Context(), stranger), script.ErrBusy)
 	enqueue(t, g, owner, in) // still has room to wait
 	g.leave(owner)
 	if <-in; g.waiting() != 2 {

@@ -108,9 +108,7 @@ func TestTenantLimit(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := r.Run(ctx, program("greedy", waits), withClient, host); !errors.Is(err, script.ErrBusy) {
-		t.Errorf("a run that waited until its deadline got %v, want ErrBusy", err)
-	}
+	must.Fail(r.Run(ctx, program("greedy", waits), withClient, host))(t, "a run that waited until its deadline", script.ErrBusy)
 	runs = append(runs, start(t.Context(), r, "greedy", host)) // waits in the queue
 	if out, err := r.Run(context.Background(), program("modest", "module.exports = () => 1"), nil, host); err != nil || string(out) != "1" {
 		t.Errorf("another tenant got %s, %v", out, err)
@@ -173,9 +171,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 		done := start(ctx, r, "t", host)
 		<-begun
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("a cancelled run got %v, want context.Canceled", err)
-		}
+		must.Match(t, "a cancelled run", <-done, context.Canceled)
 		if out, err := r.Run(t.Context(), program("t", seven), nil, host); err != nil || string(out) != "7" {
 			t.Fatalf("got %s, %v", out, err)
 		}
@@ -206,9 +202,7 @@ func TestClose(t *testing.T) {
 	if n := r.Stats().Crashes; n != 0 {
 		t.Errorf("Close counts as %d crashes", n)
 	}
-	if _, err := r.Run(context.Background(), program("t", waits), nil, host); !errors.Is(err, script.ErrClosed) {
-		t.Errorf("a run after Close got %v, want ErrClosed", err)
-	}
+	must.Fail(r.Run(context.Background(), program("t", waits), nil, host))(t, "a run after Close", script.ErrClosed)
 }
 
 // TestCodeDoesNotRunWithoutAWorker names programs that are not workers. Code is rejected with an
@@ -230,9 +224,7 @@ func TestCodeDoesNotRunWithoutAWorker(t *testing.T) {
 			if !errors.Is(err, ErrWorker) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want ErrWorker with %q", err, c.text)
 			}
-			if err := r.Ready(context.Background()); !errors.Is(err, ErrWorker) {
-				t.Errorf("Ready got %v, want ErrWorker", err)
-			}
+			must.Match(t, "Ready", r.Ready(context.Background()), ErrWorker)
 			if host.lines.Load() != 0 {
 				t.Error("the code ran anyway")
 			}
