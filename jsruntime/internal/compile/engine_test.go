@@ -85,7 +85,7 @@ func TestCompilerOutput(t *testing.T) {
 	t.Parallel()
 	module := Transform("import d, { n as m } from \"a\";\nimport * as w from \"b\";\nimport \"c\";\nexport * from \"d\";\nexport * as e from \"e\";\nexport { f as g } from \"f\";\nconst x = await 1;\nexport { x as y };\nexport default 2;", api.LoaderJS, awaitOptions)
 	if text := moduleBody(string(module.Code)); strings.Contains(text, "import ") || strings.Contains(text, "export ") || len(module.Errors) > 0 {
-		t.Errorf("esbuild writes imports and exports in another form than the expressions of lower_module.go read: %s, %v", text, module.Errors)
+		t.Errorf("esbuild writes imports and exports in another form than the expressions of lower.go read: %s, %v", text, module.Errors)
 	}
 	lowered := ownHelpers(string(Transform("async function* f() { yield* g(); for await (const x of y) await x }", api.LoaderJS, codeOptions).Code))
 	for _, helper := range []string{"__lowered.Await", "__lowered.generator", "__lowered.yieldStar"} {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -242,12 +243,12 @@ func (r *regexps) substitute(b *goja.StringBuilder, p *compile.Pattern, template
 		if template.CharAt(i) != '$' {
 			continue
 		}
-		width, write := r.substitution(p, template, i, text, spans)
+		width, from, start, end := r.substitution(p, template, i, text, spans)
 		if width == 0 {
 			continue
 		}
 		b.WriteSubstring(template, done, i)
-		write(b)
+		b.WriteSubstring(from, start, end)
 		i += width - 1
 		done = i + 1
 	}
@@ -255,30 +256,25 @@ func (r *regexps) substitute(b *goja.StringBuilder, p *compile.Pattern, template
 }
 
 // substitution returns the length of a reference in a template, 0 for none, and
-// what to write for it.
-func (r *regexps) substitution(p *compile.Pattern, template goja.String, at int, text goja.String, spans []int32) (int, func(b *goja.StringBuilder)) {
-	part := func(from, to int) func(b *goja.StringBuilder) {
-		return func(b *goja.StringBuilder) { b.WriteSubstring(text, from, to) }
-	}
+// the part of a string to write for it.
+func (r *regexps) substitution(p *compile.Pattern, template goja.String, at int, text goja.String, spans []int32) (width int, from goja.String, start, end int) {
 	switch c := template.CharAt(at + 1); {
 	case c == '$':
-		return 2, func(b *goja.StringBuilder) { b.WriteRune('$') }
+		return 2, template, at, at + 1
 	case c == '&':
-		return 2, part(int(spans[0]), int(spans[1]))
+		return 2, text, int(spans[0]), int(spans[1])
 	case c == '`':
-		return 2, part(0, int(spans[0]))
+		return 2, text, 0, int(spans[0])
 	case c == '\'':
-		return 2, part(int(spans[1]), text.Length())
+		return 2, text, int(spans[1]), text.Length()
 	case c >= '0' && c <= '9':
-		group, width := groupNumber(template, at+1, len(spans)/2)
-		if group == 0 {
-			return 0, nil
+		if group, width := groupNumber(template, at+1, len(spans)/2); group > 0 {
+			return 1 + width, text, max(0, int(spans[2*group])), max(0, int(spans[2*group+1]))
 		}
-		return 1 + width, part(max(0, int(spans[2*group])), max(0, int(spans[2*group+1])))
 	case c == '<':
 		return r.namedSubstitution(p, template, at, text, spans)
 	}
-	return 0, nil
+	return 0, nil, 0, 0
 }
 
 // groupNumber reads one or two digits that are the number of a group.
@@ -301,26 +297,20 @@ func groupNumber(template goja.String, at, groups int) (number, width int) {
 
 // namedSubstitution reads $<name>. A name that no group has is replaced with
 // nothing.
-func (r *regexps) namedSubstitution(p *compile.Pattern, template goja.String, at int, text goja.String, spans []int32) (int, func(b *goja.StringBuilder)) {
+func (r *regexps) namedSubstitution(p *compile.Pattern, template goja.String, at int, text goja.String, spans []int32) (width int, from goja.String, start, end int) {
 	names := p.Program.Groups()
-	if strings.Join(names, "") == "" {
-		return 0, nil
+	last := at + 2
+	for last < template.Length() && template.CharAt(last) != '>' {
+		last++
 	}
-	end := at + 2
-	for end < template.Length() && template.CharAt(end) != '>' {
-		end++
+	if last == template.Length() || strings.Join(names, "") == "" {
+		return 0, nil, 0, 0
 	}
-	if end == template.Length() {
-		return 0, nil
+	i := slices.Index(names, template.Substring(at+2, last).String())
+	if i <= 0 || spans[2*i] < 0 { // the whole match has no name
+		return last + 1 - at, text, 0, 0
 	}
-	wanted := template.Substring(at+2, end).String()
-	return end + 1 - at, func(b *goja.StringBuilder) {
-		for i, name := range names {
-			if name == wanted && name != "" && spans[2*i] >= 0 {
-				b.WriteSubstring(text, int(spans[2*i]), int(spans[2*i+1]))
-			}
-		}
-	}
+	return last + 1 - at, text, int(spans[2*i]), int(spans[2*i+1])
 }
 
 // split is the method Symbol.split.
