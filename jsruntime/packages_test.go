@@ -42,7 +42,8 @@ func TestPackages(t *testing.T) {
 		"workers":    newWorkers(t, &jsruntime.Options{Modules: dir}),
 		"in process": jsruntime.NewInProcess(&jsruntime.Options{Modules: dir}),
 	} {
-		t.Run(kind, func(t *testing.T) { //nolint:paralleltest // its cases are parallel
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			testCorpora(t, r, &fakeHost{}, "packages.jsonl")
 		})
 	}
