@@ -28,7 +28,10 @@ type nativeFunc func(c *Execution, args []goja.Value) goja.Value
 // because natives refer to the modules that refer to it.
 var natives map[string]nativeFunc
 
-func init() { natives = allNatives() }
+func init() {
+	natives = allNatives()
+	globalModules["RegExp"] = "regexp" // replaces the engine's
+}
 
 func allNatives() map[string]nativeFunc {
 	all := map[string]nativeFunc{}

@@ -104,7 +104,6 @@ var globalModules = compile.ByWord(map[string]string{
 		"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
 		"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +
 		"CountQueuingStrategy TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
-	"regexp": "RegExp", // replaces the engine's
 })
 
 // wholeModules are globals that are a whole module, not a part of one.
