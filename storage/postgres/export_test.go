@@ -10,6 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // Vaults provides schemas with the tables of a vault.
@@ -35,7 +36,7 @@ func findRouted(_ context.Context, _ *sql.DB, hang time.Duration) (citus.Layout,
 type routed struct{ *citus.Cluster }
 
 func (r routed) Open(ctx context.Context, o *citus.Opening) error {
-	o.Shards = func(context.Context, citus.Queryer, *citus.Schema) (*citus.Shards, error) {
+	o.Shards = func(context.Context, link.Queryer, *citus.Schema) (*citus.Shards, error) {
 		return &citus.Shards{}, nil
 	}
 	return r.Cluster.Open(ctx, o)

@@ -239,8 +239,7 @@ type tenantKeys struct {
 func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (found []tenantKeys, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
-		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
-		return link.Each(rows, err, func() error {
+		return link.Each(ctx, conn, func(rows *sql.Rows) error {
 			var tenant, key []byte
 			if err := rows.Scan(&tenant, &key); err != nil {
 				return err
@@ -250,7 +249,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 			}
 			found[len(found)-1].keys.Bytes(key)
 			return nil
-		})
+		}, s.schema.in(query), args...)
 	})
 	return found, link.Failed(err)
 }

@@ -70,15 +70,14 @@ func (s *Store) mergeApart(ctx context.Context) error {
 func (s *Store) tenants(ctx context.Context, query string, args ...any) (found []storage.ID, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
-		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
-		return link.Each(rows, err, func() error {
+		return link.Each(ctx, conn, func(rows *sql.Rows) error {
 			var id []byte
 			if err := rows.Scan(&id); err != nil {
 				return err
 			}
 			found = append(found, storage.ID(id))
 			return nil
-		})
+		}, s.schema.in(query), args...)
 	})
 	return found, link.Failed(err)
 }
@@ -88,15 +87,15 @@ func (s *Store) tenants(ctx context.Context, query string, args ...any) (found [
 // transactions, and skips rows that another node is merging. It
 // scans the columns of each row.
 func (s *Store) take(ctx context.Context, tx *sql.Tx, tenant storage.ID, table, columns string, dest []any, row func()) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in("DELETE FROM "+table+" WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM "+table+" k, "+
-		sqlstore.InOrder+" WHERE k.tenant_id = $1 AND k.shard < 0 LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED)) AND "+
-		s.layout.Traits().TenantIs("tenant_id", "$1")+" RETURNING "+columns), tenant[:], mergeAtOnce)
-	err = link.Each(rows, err, func() error {
+	text := "DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM " + table + " k, " +
+		sqlstore.InOrder + " WHERE k.tenant_id = $1 AND k.shard < 0 LIMIT $2::bigint FOR UPDATE OF k SKIP LOCKED)) AND " +
+		s.layout.Traits().TenantIs("tenant_id", "$1") + " RETURNING " + columns
+	err = link.Each(ctx, tx, func(rows *sql.Rows) error {
 		n++
 		err := rows.Scan(dest...)
 		row()
 		return err
-	})
+	}, s.schema.in(text), tenant[:], mergeAtOnce)
 	return n, err
 }
 

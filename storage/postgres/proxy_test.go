@@ -136,7 +136,7 @@ func (p *proxy) answer(client io.Writer, server io.Reader) {
 var errCut = errors.New("the connection is cut")
 
 // listen reads the client's messages. The first message has no type.
-func (c *proxy) listen(r *bufio.Reader) error {
+func (p *proxy) listen(r *bufio.Reader) error {
 	if _, err := message(r); err != nil {
 		return err
 	}
@@ -157,13 +157,13 @@ func (c *proxy) listen(r *bufio.Reader) error {
 		case 'B':
 			_, rest, _ := bytes.Cut(body, []byte{0}) // the portal
 			name, rest, _ := bytes.Cut(rest, []byte{0})
-			c.add(texts[string(name)], parameters(rest))
+			p.add(texts[string(name)], parameters(rest))
 		case 'Q':
 			command := strings.TrimSuffix(string(body), "\x00")
-			if cuts := c.cuts.Load(); cuts != nil && (*cuts)(command) {
+			if cuts := p.cuts.Load(); cuts != nil && (*cuts)(command) {
 				return errCut
 			}
-			c.add(command, nil)
+			p.add(command, nil)
 		}
 	}
 }
@@ -206,10 +206,10 @@ func parameters(raw []byte) sent {
 	return values
 }
 
-func (c *proxy) add(text string, parameters sent) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if all := c.sent[text]; len(all) < maxSent {
-		c.sent[text] = append(all, parameters)
+func (p *proxy) add(text string, parameters sent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if all := p.sent[text]; len(all) < maxSent {
+		p.sent[text] = append(all, parameters)
 	}
 }

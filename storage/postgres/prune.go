@@ -70,9 +70,8 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 // deleteLogs deletes entries, subtracts the counted ones from the counts, and
 // returns the number of deleted entries and the last one.
 func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, args ...any) (n int, last []byte, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(s.deleteLogsText()), append([]any{tenant[:]}, args...)...)
 	counts := wire.NewRows(logCountColumns, 1)
-	err = link.Each(rows, err, func() error {
+	err = link.Each(ctx, tx, func(rows *sql.Rows) error {
 		var kind string
 		var day, counted int64
 		var gone int
@@ -89,7 +88,7 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 			counts.Int(-counted)
 		}
 		return nil
-	})
+	}, s.schema.in(s.deleteLogsText()), append([]any{tenant[:]}, args...)...)
 	if err != nil || counts.N == 0 {
 		return n, last, err
 	}

@@ -74,11 +74,6 @@ func (w *world) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token
 	return must(w.store.Duplicate(w.Context(), tenant, d))(w, "duplicate")
 }
 
-func (w *world) insertRecords(tenant storage.ID, rows ...storage.Record) {
-	w.Helper()
-	w.write(&storage.Change{Tenant: tenant, Now: now, InsertRecords: rows})
-}
-
 func reversed[T any](rows []T) []T {
 	out := make([]T, 0, len(rows))
 	for i := range rows {

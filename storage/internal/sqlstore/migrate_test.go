@@ -39,7 +39,7 @@ func next(version int, text string) *fstest.MapFile {
 }
 
 // migrate runs the migrations of a directory on a SQLite database.
-func migrate(ctx context.Context, db *sqlx.DB, files fs.FS, mode storage.MigrateMode) error {
+func migrate(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	all, err := ReadMigrations(files)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func migrate(ctx context.Context, db *sqlx.DB, files fs.FS, mode storage.Migrate
 	m := Migrator{DB: db, All: all, Catalog: Catalog{
 		Names: `SELECT name FROM sqlite_schema`, Columns: `SELECT name FROM pragma_table_info('vault_migrations')`, Table: `vault_migrations`, Former: `SELECT name FROM sqlite_schema WHERE false`,
 	}}
-	return m.Run(ctx, mode)
+	return m.Run(ctx, storage.MigrateAuto)
 }
 
 func versionsOf(t *testing.T, db *sqlx.DB) []int {
@@ -65,10 +65,10 @@ func TestMigrate(t *testing.T) {
 		"1002_second.sql": next(1002, `INSERT INTO a VALUES (2);`),
 	}
 	for range 2 {
-		must.Do(t, migrate(t.Context(), db, files, storage.MigrateAuto))
+		must.Do(t, migrate(t.Context(), db, files))
 	}
 	files["1010_third.sql"] = next(1010, `INSERT INTO a SELECT count(*) FROM a;`)
-	must.Do(t, migrate(t.Context(), db, files, storage.MigrateAuto))
+	must.Do(t, migrate(t.Context(), db, files))
 	var rows []int
 	must.Do(t, db.Select(&rows, `SELECT x FROM a ORDER BY rowid`))
 	if diff := cmp.Diff([]int{1, 2, 2}, rows); diff != "" {
@@ -86,14 +86,14 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 		"1001_first.sql":  first(`CREATE TABLE a (x INTEGER)`),
 		"1002_second.sql": next(1002, `CREATE TABLE b (x INTEGER); no such statement`),
 	}
-	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err == nil {
+	if err := migrate(t.Context(), db, files); err == nil {
 		t.Fatal("the second migration did not fail")
 	}
 	if diff := cmp.Diff([]int{1001}, versionsOf(t, db)); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 	files["1002_second.sql"] = next(1002, `CREATE TABLE b (x INTEGER)`)
-	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
+	if err := migrate(t.Context(), db, files); err != nil {
 		t.Errorf("the corrected migration: %v", err)
 	}
 }
@@ -103,15 +103,15 @@ func TestInvalidMigrationsAreRejected(t *testing.T) {
 	db := emptyDatabase(t)
 	old := fstest.MapFS{"1001_first.sql": first(`CREATE TABLE a (x INTEGER)`)}
 	newer := fstest.MapFS{"1001_first.sql": old["1001_first.sql"], "2001_next.sql": next(2001, `DROP TABLE a`)}
-	must.Do(t, migrate(t.Context(), db, newer, storage.MigrateAuto))
-	if err := migrate(t.Context(), db, old, storage.MigrateAuto); !errors.Is(err, storage.ErrNewerSchema) {
+	must.Do(t, migrate(t.Context(), db, newer))
+	if err := migrate(t.Context(), db, old); !errors.Is(err, storage.ErrNewerSchema) {
 		t.Errorf("a newer major version: got %v", err)
 	}
 	for name, files := range map[string]fstest.MapFS{
 		"no migrations":            {},
 		"a name without a version": {"initial.sql": script(``)},
 	} {
-		if err := migrate(t.Context(), emptyDatabase(t), files, storage.MigrateAuto); err == nil {
+		if err := migrate(t.Context(), emptyDatabase(t), files); err == nil {
 			t.Errorf("%s was not rejected", name)
 		}
 	}

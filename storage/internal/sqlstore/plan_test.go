@@ -21,7 +21,7 @@ var someTenant = storage.ID{1}
 func newStore(t *testing.T) *Store {
 	t.Helper()
 	db := openDB(t)
-	must.Do(t, migrate(t.Context(), db, os.DirFS("../../sqlite/migrations"), storage.MigrateAuto))
+	must.Do(t, migrate(t.Context(), db, os.DirFS("../../sqlite/migrations")))
 	d := Dialect{
 		Prepared:   true,
 		Conns:      1,

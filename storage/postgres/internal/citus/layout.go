@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/statements"
 )
 
@@ -85,8 +86,8 @@ type Opening struct {
 	Mode    storage.MigrateMode
 	Dialect *sqlstore.Dialect // to change
 
-	Shards           func(context.Context, Queryer, *Schema) (*Shards, error) // usually ReadShards
-	Do               func(context.Context, func(*sql.Conn) error) error       // with the retries of reads
+	Shards           func(context.Context, link.Queryer, *Schema) (*Shards, error) // usually ReadShards
+	Do               func(context.Context, func(*sql.Conn) error) error            // with the retries of reads
 	RetryFor         time.Duration
 	Reading, Writing int // number of connections
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
 
 // Shards are the ranges of tenants of distributed tables, and the server of each
@@ -41,7 +42,7 @@ var sampleTenant = storage.ID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 
 // ReadShards reads the shards of the anchor, which all other tables share. It
 // returns no shards if the server hashes differently.
-func ReadShards(ctx context.Context, on Queryer, schema *Schema) (*Shards, error) {
+func ReadShards(ctx context.Context, on link.Queryer, schema *Schema) (*Shards, error) {
 	rows, err := on.QueryContext(ctx, shardsText+pq.QuoteLiteral(schema.In(Anchor))+"::regclass ORDER BY 1", sampleTenant[:])
 	if err != nil {
 		return nil, err

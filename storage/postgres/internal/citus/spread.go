@@ -56,27 +56,21 @@ const (
 	Local = "vault_migrations"
 )
 
-// Queryer is a connection, a pool or a transaction.
-type Queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // undistributed returns the tables that are only on this server.
-func undistributed(ctx context.Context, on Queryer, schema *Schema) ([]string, error) {
+func undistributed(ctx context.Context, on link.Queryer, schema *Schema) ([]string, error) {
 	var names []string
 	for _, table := range schema.Tables {
 		names = append(names, pq.QuoteLiteral(schema.In(table)))
 	}
-	rows, err := on.QueryContext(ctx, "SELECT c.relname FROM pg_catalog.pg_dist_partition p"+
-		" JOIN pg_catalog.pg_class c ON c.oid = p.logicalrelid"+
-		" WHERE c.oid = ANY (ARRAY["+strings.Join(names, ", ")+"]::regclass[])")
 	left := slices.Clone(schema.Tables)
-	err = link.Each(rows, err, func() error {
+	err := link.Each(ctx, on, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		left = slices.DeleteFunc(left, func(table string) bool { return table == name })
 		return err
-	})
+	}, "SELECT c.relname FROM pg_catalog.pg_dist_partition p"+
+		" JOIN pg_catalog.pg_class c ON c.oid = p.logicalrelid"+
+		" WHERE c.oid = ANY (ARRAY["+strings.Join(names, ", ")+"]::regclass[])")
 	return left, err
 }
 

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"time"
@@ -33,14 +34,20 @@ func NewPool(config pq.Config, size int, silence time.Duration, hung func(since 
 	return &Pool{db, lines}, nil
 }
 
-// Each calls row for every row of a result.
-func Each(rows *sql.Rows, err error, row func() error) error {
+// Queryer is a connection, a pool or a transaction.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Each runs a query and calls row for every row of its result.
+func Each(ctx context.Context, on Queryer, row func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := row(); err != nil {
+		if err := row(rows); err != nil {
 			return err
 		}
 	}
