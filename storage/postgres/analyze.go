@@ -40,8 +40,9 @@ func (s *Store) analyze(ctx context.Context, rows int64) error {
 func (s *Store) account(batch []*pending) {
 	var rows int64
 	for _, p := range batch {
-		rows += p.rows()
-		s.noteLogs(p.entries())
+		n, entries, tenant := p.wrote()
+		rows += int64(n)
+		s.noteLogs(tenant, entries)
 	}
 	after := s.written.Add(rows)
 	for mark := int64(analyzeFirst); mark <= analyzeLast; mark *= 10 {
@@ -54,27 +55,15 @@ func (s *Store) account(batch []*pending) {
 	}
 }
 
-// rows returns how many rows a change or a reading has written.
-func (p *pending) rows() int64 {
+// wrote returns how many rows a change or a reading has written, how many of them are
+// log entries, and their tenant.
+func (p *pending) wrote() (rows, entries int, tenant storage.ID) {
 	switch c := p.change; {
 	case c != nil:
-		return int64(len(c.InsertTokens) + len(c.InsertRecords) + len(c.InsertJobs) + len(c.Logs))
+		return len(c.InsertTokens) + len(c.InsertRecords) + len(c.InsertJobs) + len(c.Logs), len(c.Logs), c.Tenant
 	case p.reading.Token.Body != nil:
-		return 1
+		return 1, 1, p.reading.Tenant
 	default:
-		return 0
-	}
-}
-
-// entries returns how many log entries a change or a reading has written, and
-// their tenant.
-func (p *pending) entries() (storage.ID, int) {
-	switch c := p.change; {
-	case c != nil:
-		return c.Tenant, len(c.Logs)
-	case p.reading.Token.Body != nil:
-		return p.reading.Tenant, 1
-	default:
-		return p.reading.Tenant, 0
+		return 0, 0, p.reading.Tenant
 	}
 }
