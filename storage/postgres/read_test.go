@@ -75,7 +75,7 @@ func TestReadingsTriggerAnalyze(t *testing.T) {
 // statistics of as many rows as it writes.
 func TestAnalyzeOnlyWithoutStatistics(t *testing.T) {
 	t.Parallel()
-	address := postgres.Vaults.URL(t)
+	address := pgtest.URL(t) // which no other test has analyzed
 	db := database(t, address)
 	for range 2 {
 		s := openAt(t, address, nil)
