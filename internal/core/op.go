@@ -310,6 +310,12 @@ func RetryStale[T any](do func() (T, error)) (T, error) {
 	}
 }
 
+// Retry is RetryStale for a function without a result.
+func Retry(do func() error) error {
+	_, err := RetryStale(func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
 // SkipStale writes rows together. If some of them were changed in between, it writes
 // the rows one by one and skips those.
 func SkipStale[T any](rows []T, write func([]T) error) error {

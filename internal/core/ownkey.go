@@ -45,7 +45,7 @@ func (v *Vault) ownKeyChanged(ctx context.Context, tenants []uuid.UUID, c keyrin
 	}
 	return v.forEach(ids, func(op *Op) error {
 		op.vaultRing = ring
-		_, err := RetryStale(func() (struct{}, error) { return struct{}{}, op.enterOwnKey(ctx, c) })
+		err := Retry(func() error { return op.enterOwnKey(ctx, c) })
 		if errors.Is(err, storage.ErrExists) {
 			return errOutageLeased
 		}

@@ -17,12 +17,12 @@ func unopened(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	}
 	w := &work{op: op, unopened: true, erasure: Erasure{ID: op.NewID(), Reason: p.Reason, CreatedAt: op.Now}}
 	for ids := range slices.Chunk(p.asked().(byID).ids, pieceSize) {
-		_, err := core.RetryStale(func() (struct{}, error) {
+		err := core.Retry(func() error {
 			rows, err := op.DB().Tokens(ctx, op.TenantID(), ids)
 			if err == nil && len(rows) > 0 {
 				err = w.erase(ctx, rows)
 			}
-			return struct{}{}, err
+			return err
 		})
 		if err != nil {
 			return nil, err

@@ -131,8 +131,7 @@ func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, message
 // Delete deletes an entity and writes a log entry.
 func (k *Kind[T]) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	defer k.changed(op)
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, k.delete(ctx, op, id) })
-	return err
+	return core.Retry(func() error { return k.delete(ctx, op, id) })
 }
 
 func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID) error {

@@ -94,8 +94,7 @@ func Rewrap(ctx context.Context, v *core.Vault) error {
 		return err
 	}
 	check := keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, check.Rewrap(ctx) })
-	return err
+	return core.Retry(func() error { return check.Rewrap(ctx) })
 }
 
 func rewrapTenant(ctx context.Context, v *core.Vault, tenant uuid.UUID) error {
@@ -113,14 +112,13 @@ func rewrapTenant(ctx context.Context, v *core.Vault, tenant uuid.UUID) error {
 // rewrapOuter wraps a ring again whose inner seal does not open, because the tenant's
 // own key is denied.
 func (r *rotation) rewrapOuter(ctx context.Context) error {
-	_, err := core.RetryStale(func() (struct{}, error) {
+	return core.Retry(func() error {
 		state, err := r.v.Tenants.Front(ctx, r.tenant)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, r.store(ctx, state, state.Ring, audit.Update, "Data keys wrapped again")
+		return r.store(ctx, state, state.Ring, audit.Update, "Data keys wrapped again")
 	})
-	return err
 }
 
 // rotation is a rotation in progress.
@@ -170,18 +168,17 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 
 // enter is step with an operation for the log entry. The change also returns the message.
 func (r *rotation) enter(ctx context.Context, operation string, change func(*seal.Ring) (string, *seal.Ring, error)) error {
-	_, err := core.RetryStale(func() (struct{}, error) {
+	return core.Retry(func() error {
 		state, err := r.v.Tenants.Reload(ctx, r.tenant)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
 		message, ring, err := change(state.Ring)
 		if err != nil || ring == nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, r.store(ctx, state, ring, operation, message)
+		return r.store(ctx, state, ring, operation, message)
 	})
-	return err
 }
 
 func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring, operation, message string) error {

@@ -119,8 +119,7 @@ func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration
 	if !granted.Within(op.Grant()) {
 		return fault.New(fault.ErrForbidden, "a session cannot be given more access than its authorizer has")
 	}
-	_, err = core.RetryStale(func() (struct{}, error) { return struct{}{}, authorize(ctx, op, g) })
-	return err
+	return core.Retry(func() error { return authorize(ctx, op, g) })
 }
 
 // check validates a grant, and returns it as an access.Grant.

@@ -26,8 +26,7 @@ func DeleteTenant(ctx context.Context, v *core.Vault, l *ledger.Ledger, id uuid.
 			return err
 		}
 	}
-	_, err = core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id, unopened) })
-	if err != nil {
+	if err := core.Retry(func() error { return dropTenant(ctx, v, id, unopened) }); err != nil {
 		return err
 	}
 	if l != nil {

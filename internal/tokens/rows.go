@@ -142,8 +142,7 @@ func rowToRead(ctx context.Context, op *core.Op, id string) (row *storage.Token,
 
 // Delete deletes a token.
 func Delete(ctx context.Context, op *core.Op, id string) error {
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, deleteOnce(ctx, op, id) })
-	return err
+	return core.Retry(func() error { return deleteOnce(ctx, op, id) })
 }
 
 func deleteOnce(ctx context.Context, op *core.Op, id string) error {
