@@ -51,9 +51,7 @@ func TestListOfActionsIsComplete(t *testing.T) {
 	for _, a := range w.actions() {
 		listed["POST /tenants/{tenant}"+ids.ReplaceAllString(a.path, "{id}")] = a.role
 	}
-	if diff := cmp.Diff(console.Actions(console.Handler(w.Vault.Vault, nil)), listed); diff != "" {
-		t.Errorf("actions of the console, and of the tests (-console +tests):\n%s", diff)
-	}
+	must.Same(t, "actions of the console, and of the tests (-console +tests)", console.Actions(console.Handler(w.Vault.Vault, nil)), listed)
 }
 
 // changes returns the log entries that are not about reads.
@@ -274,9 +272,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 				{Attribute: "id", Operator: "starts_with", Value: "a b"}, {Attribute: "container", Operator: "equals", Value: "/pci/"}}},
 		},
 	}
-	if diff := cmp.Diff(want, app.Params()); diff != "" {
-		t.Errorf("saved (-want +got):\n%s", diff)
-	}
+	must.Same(t, "saved", want, app.Params())
 	form.Set("shown", w.shown())
 	for name, c := range map[string]struct {
 		field, value, says string

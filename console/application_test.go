@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -44,9 +42,7 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 		}
 	}
 	after := must.Get(w.Owner.GetApplication(t.Context(), w.app.ID))(t)
-	if diff := cmp.Diff(now.Params(), after.Params()); diff != "" {
-		t.Errorf("an old form changed the application (-want +got):\n%s", diff)
-	}
+	must.Same(t, "an old form changed the application", now.Params(), after.Params())
 	form.Set("shown", w.shown())
 	form.Set("name", "")
 	_, body = v.post(page, form)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -164,9 +165,7 @@ func TestSessionCookieAttributes(t *testing.T) {
 			c.want.HttpOnly, c.want.SameSite, c.want.MaxAge = true, http.SameSiteStrictMode, 12*60*60
 			got := *cookies[0]
 			got.Value, got.Raw = "", ""
-			if diff := cmp.Diff(*c.want, got, cmp.AllowUnexported(http.Cookie{})); diff != "" {
-				t.Errorf("cookie (-want +got):\n%s", diff)
-			}
+			must.Same(t, "cookie", *c.want, got, cmp.AllowUnexported(http.Cookie{}))
 			if status := l.page(sent, cookies); status != http.StatusOK {
 				t.Errorf("a page: %d", status)
 			}

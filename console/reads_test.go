@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -93,9 +91,7 @@ func TestPagesOfTheLog(t *testing.T) {
 			query = strings.ReplaceAll(older[1], "&amp;", "&")
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "the values differ", want, got)
 }
 
 // TestOrigin formats the origin of requests.

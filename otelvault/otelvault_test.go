@@ -251,12 +251,8 @@ func TestOperations(t *testing.T) {
 		t.Errorf("%v", s.Attributes)
 	}
 	c := remote(t, w.Telemetry)
-	if _, err := c.GetToken(t.Context(), "x"); !errors.Is(err, errFailing) {
-		t.Errorf("GetToken: %v", err)
-	}
-	if err := c.DeleteToken(t.Context(), "x"); !errors.Is(err, errFailing) {
-		t.Errorf("DeleteToken: %v", err)
-	}
+	must.Fail(c.GetToken(t.Context(), "x"))(t, "GetToken", errFailing)
+	must.Match(t, "DeleteToken", c.DeleteToken(t.Context(), "x"), errFailing)
 	for _, name := range []string{"vault.GetToken", "vault.DeleteToken"} {
 		if s := w.span(t, name); s.Status.Code != codes.Error || strings.Contains(s.Status.Description, "4242") || len(s.Events) != 0 {
 			t.Errorf("%s: %+v", name, s)

@@ -178,9 +178,7 @@ func TestOtherValuesStayUnchanged(t *testing.T) {
 	}
 	delete(c.attrs, "err")
 	delete(want, "err")
-	if diff := cmp.Diff(want, c.attrs, cmp.AllowUnexported(customer{})); diff != "" {
-		t.Errorf("attributes (-want +got):\n%s", diff)
-	}
+	must.Same(t, "attributes", want, c.attrs, cmp.AllowUnexported(customer{}))
 	if c.pc == 0 {
 		t.Error("the PC of the record is lost")
 	}

@@ -50,9 +50,7 @@ func (s *shop) wantTokens(t *testing.T, want ...string) {
 		}
 		got = append(got, token.ID)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("tokens (-want +got):\n%s", diff)
-	}
+	must.Same(t, "tokens", want, got)
 }
 
 // A transaction that pgx has committed or rolled back is recognized as ended.
@@ -285,9 +283,7 @@ func TestColumns(t *testing.T) {
 	rows := must.Get(vaultpgx.Tx(tx).QueryContext(t.Context(), query, "arg"))(t)
 	got := scan(t, rows)
 	want := must.Get(s.DB.QueryContext(t.Context(), query, "arg"))(t)
-	if diff := cmp.Diff(scan(t, want), got, cmp.Comparer(time.Time.Equal)); diff != "" {
-		t.Errorf("(-database/sql +vaultpgx):\n%s", diff)
-	}
+	must.Same(t, "rows of database/sql and of vaultpgx", scan(t, want), got, cmp.Comparer(time.Time.Equal))
 }
 
 func scan(t *testing.T, rows *sql.Rows) []string {

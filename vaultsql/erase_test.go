@@ -153,9 +153,7 @@ func TestErase(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := vaultsql.Erase(t.Context(), v.Private, "", a); !errors.Is(err, vault.ErrInvalid) {
-		t.Errorf("without a reason: %v", err)
-	}
+	must.Match(t, "without a reason", vaultsql.Erase(t.Context(), v.Private, "", a), vault.ErrInvalid)
 	must.Do(t, vaultsql.Erase(t.Context(), v.Private, "case 7", a, a))
 	if !a.Name.IsZero() || !a.Phone[0].IsZero() {
 		t.Error("the fields are not absent")

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
@@ -150,9 +148,7 @@ func TestOpenOfBoundUse(t *testing.T) {
 	masks := vault.AccessRule{Priority: 2, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}
 	key, _ = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound, masks})
 	open(t, key, rows)
-	if _, err := rows[0].D.Get(); !errors.Is(err, vaultsql.ErrMasked) {
-		t.Errorf("the card is shown: %v", err)
-	}
+	must.Fail(rows[0].D.Get())(t, "the card is shown", vaultsql.ErrMasked)
 }
 
 func TestOpenUsesRightsOnEachContainer(t *testing.T) {
@@ -288,9 +284,7 @@ func TestOpenOfEveryType(t *testing.T) {
 	if got != "mrmmmmmmmm" {
 		t.Errorf("a masked caller sees %s", got)
 	}
-	if diff := cmp.Diff(masked.SSN.Mask(), again.SSN.Mask()); diff != "" {
-		t.Errorf("masks differ: %s", diff)
-	}
+	must.Same(t, "masks differ", masked.SSN.Mask(), again.SSN.Mask())
 }
 
 // Other text in a column does not become part of an expression.

@@ -170,9 +170,7 @@ func TestColumn(t *testing.T) {
 			t.Errorf("scanned %q, %v", text.ID(), err)
 		}
 	}
-	if _, err := text.Get(); !errors.Is(err, vaultsql.ErrSealed) {
-		t.Errorf("the old value is still in memory: %v", err)
-	}
+	must.Fail(text.Get())(t, "the old value is still in memory", vaultsql.ErrSealed)
 	text.Set(secret)
 	if v, err := text.Value(); v != nil || !errors.Is(err, vaultsql.ErrUnsealed) {
 		t.Errorf("a changed value was written: %v, %v", v, err)

@@ -79,9 +79,7 @@ func (c *counter) ListTokens(ctx context.Context, p vault.ListTokensParams) (*va
 // expect checks which calls were made since the last check.
 func (c *counter) expect(t *testing.T, want map[string]int) {
 	t.Helper()
-	if diff := cmp.Diff(want, c.calls); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
+	must.Same(t, "calls", want, c.calls)
 	clear(c.calls)
 }
 
@@ -138,9 +136,7 @@ func TestSealAndOpen(t *testing.T) {
 	c.expect(t, map[string]int{})
 
 	got := cust.reread(t)
-	if _, err := got.Name.Get(); !errors.Is(err, vaultsql.ErrSealed) {
-		t.Errorf("Get before Open: %v", err)
-	}
+	must.Fail(got.Name.Get())(t, "Get before Open", vaultsql.ErrSealed)
 	open(t, c, got)
 	open(t, c, got) // nothing is left to open
 	c.expect(t, map[string]int{"Detokenize": 1})
@@ -148,12 +144,8 @@ func TestSealAndOpen(t *testing.T) {
 	if get(t, got.Name) != "Jane Doe" || get(t, got.Email) != "jane@example.com" || get(t, got.Card) != get(t, want.Card) {
 		t.Error("the values differ from the sealed ones")
 	}
-	if diff := cmp.Diff(get(t, want.Photo), get(t, got.Photo)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(get(t, want.Prefs), get(t, got.Prefs)); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "the values differ", get(t, want.Photo), get(t, got.Photo))
+	must.Same(t, "the values differ", get(t, want.Prefs), get(t, got.Prefs))
 	for _, masks := range [][3]string{
 		{cust.Name.Mask(), got.Name.Mask(), "XXXX Doe"},
 		{cust.Card.Mask(), got.Card.Mask(), `{"number":"XXXXXXXXXXXX4242","expiration_month":12,"expiration_year":2031}`},
@@ -195,9 +187,7 @@ func TestSealChanges(t *testing.T) {
 	if get(t, old.Name) != "Jane Roe" || get(t, old.Card) != (vault.CardData{Number: "5555555555554444"}) {
 		t.Error("the tokens do not hold the new values")
 	}
-	if diff := cmp.Diff(get(t, cust.Prefs), get(t, old.Prefs)); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "the values differ", get(t, cust.Prefs), get(t, old.Prefs))
 	if cust.Name.Mask() != "XXXX Roe" {
 		t.Errorf("the mask is %q", cust.Name.Mask())
 	}
@@ -236,12 +226,8 @@ func TestSealReadsAChangedObject(t *testing.T) {
 	c.expect(t, map[string]int{"Detokenize": 1, "PatchToken": 2})
 	again := cust.reread(t)
 	open(t, v.Private, again)
-	if diff := cmp.Diff(map[string]any{"z": "only"}, get(t, again.Prefs)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(vault.CardData{Number: number}, get(t, again.Card)); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "the values differ", map[string]any{"z": "only"}, get(t, again.Prefs))
+	must.Same(t, "the values differ", vault.CardData{Number: number}, get(t, again.Card))
 	again.Prefs.Set(map[string]any{"z": nil})
 	if err := vaultsql.Seal(t.Context(), v.Private, again); err == nil || !strings.Contains(err.Error(), "customer.Prefs") {
 		t.Errorf("null in an object: %v", err)
@@ -267,9 +253,7 @@ func TestSealChangesAStructWithPointers(t *testing.T) {
 	var got row
 	copyColumn(t, &got.Address, r.Address)
 	open(t, c, &got)
-	if diff := cmp.Diff(address{Street: &street}, get(t, got.Address)); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "the values differ", address{Street: &street}, get(t, got.Address))
 }
 
 func TestDedupSharesTokens(t *testing.T) {

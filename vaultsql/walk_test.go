@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -167,7 +168,5 @@ func TestSealNamesAllInvalidFields(t *testing.T) {
 	if rows[1].Card.ID() != "" {
 		t.Error("a field has a token although nothing was sealed")
 	}
-	if err := vaultsql.Seal(t.Context(), v.Management, rows[1:2]); !errors.Is(err, vault.ErrForbidden) {
-		t.Errorf("without the permission: %v", err)
-	}
+	must.Match(t, "without the permission", vaultsql.Seal(t.Context(), v.Management, rows[1:2]), vault.ErrForbidden)
 }

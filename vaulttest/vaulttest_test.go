@@ -29,9 +29,7 @@ func TestNewIsReadyForUse(t *testing.T) {
 	expires := v.Clock.Now().Add(time.Hour)
 	tok := must.Get(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: expires}))(t)
 	v.Clock.Advance(time.Hour)
-	if _, err := v.Private.GetToken(ctx, tok.ID); !errors.Is(err, vault.ErrNotFound) {
-		t.Errorf("after its expiry: %v, want ErrNotFound", err)
-	}
+	must.Fail(v.Private.GetToken(ctx, tok.ID))(t, "after its expiry", vault.ErrNotFound)
 }
 
 // A later run opens the database of an earlier one.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -35,9 +34,7 @@ func TestImageHasOnlyTheProgram(t *testing.T) {
 	want := []string{"FROM golang:1.26 AS build", "WORKDIR /src", "COPY . .",
 		"RUN CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /tokenvault ./cmd/tokenvault",
 		"FROM scratch", "COPY --from=build /tokenvault /tokenvault", "USER 65532:65532", "WORKDIR /data", "ENV TOKENVAULT_ADDR=:8080", "EXPOSE 8080", `ENTRYPOINT ["/tokenvault"]`, `CMD ["serve"]`}
-	if diff := cmp.Diff(want, instructions(t, "../../Dockerfile")); diff != "" {
-		t.Errorf("Dockerfile (-want +got):\n%s", diff)
-	}
+	must.Same(t, "Dockerfile", want, instructions(t, "../../Dockerfile"))
 	ignored := instructions(t, "../../.dockerignore")
 	for _, secret := range []string{"**/*.key", "**/*.db", "**/vault-credentials.json"} {
 		if !slices.Contains(ignored, secret) {

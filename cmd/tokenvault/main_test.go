@@ -205,9 +205,7 @@ func TestProgramIsAWorker(t *testing.T) {
 	if err := rt.Check(t.Context(), script.Program{Source: "module.exports = async req => ({raw: req.args})"}); err != nil {
 		t.Error(err)
 	}
-	if err := rt.Check(t.Context(), script.Program{Source: "throw new Error('no')"}); !errors.Is(err, script.ErrInvalid) {
-		t.Errorf("code that throws: %v", err)
-	}
+	must.Match(t, "code that throws", rt.Check(t.Context(), script.Program{Source: "throw new Error('no')"}), script.ErrInvalid)
 }
 
 // server is a running tokenvault serve.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jmoiron/sqlx"
 	"gorm.io/driver/postgres"
@@ -201,9 +200,7 @@ func (l library) check(t *testing.T, w *world) {
 		got = append(got, fmt.Sprintf("%d: %s, card %q, absent %v, %v %v", cust.ID, name, card.Number, cust.Card.IsZero(), errName, errCard))
 	}
 	want := []string{`1: Jane Doe, card "4242424242424242", absent false, <nil> <nil>`, `2: Jane Roe, card "", absent true, <nil> <nil>`}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("customers (-want +got):\n%s", diff)
-	}
+	must.Same(t, "customers", want, got)
 	var rows, cards, tokens int
 	must.Do(t, w.db.QueryRowContext(ctx, `SELECT count(*), count(card) FROM customers WHERE name LIKE '%-%-%-%-%'`).Scan(&rows, &cards))
 	page := must.Get(w.Private.ListTokens(ctx, vault.ListTokensParams{}))(t)

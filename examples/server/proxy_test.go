@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -51,9 +49,7 @@ func TestProxyEndToEnd(t *testing.T) {
 	}
 	want := `POST /v1/charges?live=1&retry=0 auth=Bearer sk_test key="" {"amount":5,"card":` +
 		`{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"},"last4":"4242"}`
-	if diff := cmp.Diff(want, <-received); diff != "" {
-		t.Errorf("the destination got (-want +got):\n%s", diff)
-	}
+	must.Same(t, "the destination got", want, <-received)
 	p.stop()
 	if strings.Contains(p.stderr.String(), "4242424242424242") {
 		t.Error("the log contains the number")

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -62,9 +60,7 @@ func TestRotateKeysCreatesNothing(t *testing.T) {
 			for _, entry := range entries {
 				left = append(left, entry.Name())
 			}
-			if diff := cmp.Diff(c.files, left); diff != "" {
-				t.Errorf("files were created: %s", diff)
-			}
+			must.Same(t, "files were created", c.files, left)
 		})
 	}
 }

@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
@@ -102,9 +100,7 @@ func TestRestartKeepsKeysAndTokens(t *testing.T) {
 	after := p.credentials()
 	sameKeys := *after
 	sameKeys.BaseURL = before.BaseURL
-	if diff := cmp.Diff(*before, sameKeys); diff != "" {
-		t.Errorf("the keys changed: %s", diff)
-	}
+	must.Same(t, "the keys changed", *before, sameKeys)
 	if status, _ := call(t, "GET", after.BaseURL+"/tokens/a-token", before.PrivateKey, ""); status != 200 {
 		t.Errorf("the token: %d", status)
 	}
@@ -256,18 +252,14 @@ func TestMasterKeyFromEnvironmentTakesPrecedence(t *testing.T) {
 	if out, err := command(folder, key, "-new-tenant", "Acme").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a key file was created: %v", err)
-	}
+	must.Fail(os.Stat(filepath.Join(folder, "vault.key")))(t, "a key file was created", fs.ErrNotExist)
 	// Without it, a new key would have to be created, and it would open
 	// nothing.
 	out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "TOKENVAULT_MASTER_KEY") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a key that opens nothing was left: %v", err)
-	}
+	must.Fail(os.Stat(filepath.Join(folder, "vault.key")))(t, "a key that opens nothing was left", fs.ErrNotExist)
 	if out, err := command(folder, key, "-new-tenant", "Acme 2").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
@@ -57,9 +55,7 @@ declined {"number":"XXXXXXXXXXXX0002"}
 sold out
 2 orders, 1 cards
 `
-			if diff := cmp.Diff(want, out.String()); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
+			must.Same(t, "output", want, out.String())
 		})
 	}
 }

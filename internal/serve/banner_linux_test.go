@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
@@ -35,16 +34,12 @@ The API is described at http://127.0.0.1:8080/openapi.json. Ctrl-C stops the ser
 `
 	var out bytes.Buffer
 	banner(&out, c, cfg, slog.New(slog.DiscardHandler))
-	if diff := cmp.Diff(plain, out.String()); diff != "" {
-		t.Errorf("plain (-want +got):\n%s", diff)
-	}
+	must.Same(t, "plain", plain, out.String())
 	d := terminaltest.New(t, 80)
 	banner(d.TTY, c, cfg, slog.New(slog.DiscardHandler))
 	coloured := d.Finish()
 	if !terminaltest.Colour.MatchString(coloured) {
 		t.Error("no colours on a terminal")
 	}
-	if diff := cmp.Diff(strings.ReplaceAll(plain, "\ncurl", "\n\ncurl"), strings.ReplaceAll(terminaltest.Screen(coloured), "document:\n\ncurl", "document:\n\n\ncurl")); diff != "" {
-		t.Errorf("on a terminal (-want +got):\n%s", diff)
-	}
+	must.Same(t, "on a terminal", strings.ReplaceAll(plain, "\ncurl", "\n\ncurl"), strings.ReplaceAll(terminaltest.Screen(coloured), "document:\n\ncurl", "document:\n\n\ncurl"))
 }

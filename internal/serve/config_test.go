@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -52,9 +51,7 @@ func TestFlags(t *testing.T) {
 			t.Errorf("-log-retention %q: %v %v", retention.text, c.logRetention, err)
 		}
 	}
-	if err := Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-help: %v", err)
-	}
+	must.Match(t, "-help", Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard), flag.ErrHelp)
 }
 
 func TestBaseURL(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -93,7 +92,5 @@ func TestTextsOfVerify(t *testing.T) {
 		must.Do(t, os.WriteFile(path, all.Bytes(), 0o600))
 	}
 	want := must.Get(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), all.String()); diff != "" {
-		t.Errorf("texts (-want +got):\n%s", diff)
-	}
+	must.Same(t, "texts", string(want), all.String())
 }
