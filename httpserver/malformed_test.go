@@ -99,6 +99,7 @@ var malformedRequests = map[string]malformed{
 	"NUL in entity type":        {"GET", "/logs?entity_type=%00", "", 400, "entity_type"},
 	"NUL in name":               {"GET", "/reactors?name=%00", "", 400, "name"},
 	"id that is no UUID":        {"GET", "/proxies?id=x", "", 400, "id"},
+	"actor that is no UUID":     {"GET", "/logs?actor_id=x", "", 400, "actor_id"},
 	"NUL in a path":             {"GET", "/tokens/%00", "", 404, ""},
 	"invalid UTF-8 in a path":   {"GET", "/tokens/%ff%fe", "", 404, ""},
 	"NUL in a deleted path":     {"DELETE", "/tokens/%00", "", 404, ""},
