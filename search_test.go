@@ -372,19 +372,6 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	wantFields(t, "page 0 when it is given", errOf(v.Private.SearchTokens(t.Context(), p)), "page")
 }
 
-// A search finds tokens in their current state.
-func TestSearchFollowsChanges(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
-	update(t, v.Owner.Client, tok.ID, `{"data":"second","metadata":{"k":"b"}}`)
-	for q, want := range map[string]int{"data:first": 0, "data:second": 1, "metadata.k:a": 0, "metadata.k:b": 1} {
-		same(t, q, len(search(t, v.Owner.Client, q)), want)
-	}
-	must.Do(t, v.Owner.DeleteToken(t.Context(), tok.ID))
-	same(t, "after deletion", len(search(t, v.Owner.Client, "data:second OR metadata.k:b OR type:token")), 0)
-}
-
 // dice generates random tokens, queries and rules.
 type dice struct{ *rand.Rand }
 

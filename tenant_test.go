@@ -135,26 +135,6 @@ func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	same(t, "rows after the sweep", left(), 0)
 }
 
-// A database that was sealed under another master key is refused.
-func TestWrongMasterKeyIsRefused(t *testing.T) {
-	t.Parallel()
-	path := t.TempDir() + "/vault.db"
-	right := vault.NewKey()
-	open := func(key vault.AEAD) (*vault.Vault, error) {
-		store := must.Get(sqlite.Open(t.Context(), path))(t)
-		return vault.Open(t.Context(), store, key, nil)
-	}
-	for range 2 {
-		v := must.Get(open(right))(t)
-		must.Do(t, v.Close())
-	}
-	_, err := open(vault.NewKey())
-	wantError(t, "another key", err, vault.ErrWrongKey)
-	wantSilent(t, err, right.Text())
-	v := must.Get(open(right))(t)
-	defer v.Close()
-}
-
 func TestMasterKeyText(t *testing.T) {
 	t.Parallel()
 	key := vault.NewKey()

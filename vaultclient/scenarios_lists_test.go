@@ -3,7 +3,6 @@ package vaultclient_test
 import (
 	"fmt"
 	"iter"
-	"testing"
 
 	"github.com/google/uuid"
 
@@ -145,25 +144,5 @@ func allLogs(w *world) {
 		{ActorType: vault.ActorUser}, {EntityID: "\x00"},
 	} {
 		walked(w, "AllLogs", w.management.AllLogs(w.t.Context(), p))
-	}
-}
-
-// Over HTTP, too, other clients may write during an iteration.
-func TestRemoteIteratorsDuringWrites(t *testing.T) {
-	t.Parallel()
-	w := overHTTP(t, 0)
-	w.fill(120)
-	seen := map[uuid.UUID]bool{}
-	for entry, err := range w.management.AllLogs(t.Context(), vault.ListLogsParams{}) {
-		if err != nil || seen[entry.ID] {
-			t.Fatalf("%v, or an entry comes twice", err)
-		}
-		seen[entry.ID] = true
-		if len(seen)%7 == 0 {
-			w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
-		}
-	}
-	if len(seen) < 120 {
-		t.Errorf("%d entries", len(seen))
 	}
 }
