@@ -200,7 +200,7 @@ func TestScriptLogPanics(t *testing.T) {
 	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}}))(t)
 	out := must.Get(v.Private.React(t.Context(), r.ID, vault.ReactParams{}))(t)
 	same(t, "got", string(out.Raw), "1")
-	if got := lines.String(); strings.Count(got, "ScriptLog panicked") != 1 || strings.Contains(got, "4242") || !strings.Contains(got, "panic=string") {
+	if got := lines.String(); strings.Count(got, "ScriptLog panicked") != 1 || strings.Contains(got, "42424242") || !strings.Contains(got, "panic=string") {
 		t.Errorf("logged %s", got)
 	}
 }

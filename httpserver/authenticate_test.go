@@ -29,9 +29,9 @@ func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
 		case !ok:
 			return nil, nil
 		case subject == "expired":
-			return nil, fmt.Errorf("the token 4242 is old: %w", vault.ErrUnauthenticated)
+			return nil, fmt.Errorf("the token 42424242 is old: %w", vault.ErrUnauthenticated)
 		case subject == "broken":
-			return nil, errors.New("the provider is down: 4242")
+			return nil, errors.New("the provider is down: 42424242")
 		case subject == "homeless":
 			return v.Vault.Tenant(v.Acme.ID).As(r.Context(), uuid.New())
 		}
@@ -64,7 +64,7 @@ func TestAuthenticate(t *testing.T) {
 			headers = append(headers, "Authorization", c.bearer)
 		}
 		res := w.do("POST", "/tokens", c.key, `{"type":"token","data":"x"}`, headers...)
-		if res.StatusCode != c.status || strings.Contains(res.body, "4242") {
+		if res.StatusCode != c.status || strings.Contains(res.body, "42424242") {
 			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, res.body, c.status)
 		}
 	}

@@ -168,7 +168,7 @@ func TestResponsesThatAreNotFromAVault(t *testing.T) {
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || f.count() != 1 {
 			t.Errorf("%s: %d requests, error %v, want %v", name, f.count(), err, c.want)
 		}
-		if err != nil && strings.Contains(err.Error(), "4242") {
+		if err != nil && strings.Contains(err.Error(), "42424242") {
 			t.Errorf("%s: the error repeats the response: %v", name, err)
 		}
 	}
@@ -234,11 +234,11 @@ func TestNonHTTPResponseIsNotQuoted(t *testing.T) {
 	c := must.Get(vaultclient.New("http://"+listener.Addr().String(), "key", &vaultclient.Options{
 		Transport: &http.Transport{}, Retry: vaultclient.Retry{Attempts: 1}}))(t)
 	_, err := c.GetToken(t.Context(), "tok")
-	if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err.Error()), "4242") {
+	if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err.Error()), "42424242") {
 		t.Errorf("error %v", err)
 	}
 	_, err = c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "k"})
-	if err == nil || strings.Contains(err.Error(), "4242") {
+	if err == nil || strings.Contains(err.Error(), "42424242") {
 		t.Errorf("error %v", err)
 	}
 }
