@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -35,7 +36,7 @@ type ping struct {
 // Ping reports whether the database responds and can be written. It queries the
 // database at most once a second, and waits at most until ctx ends.
 func (v *Vault) Ping(ctx context.Context) error {
-	if err := v.Alive(); err != nil {
+	if err := cmp.Or(v.Alive(), ctx.Err()); err != nil {
 		return err
 	}
 	p := v.lastPing()

@@ -16,21 +16,15 @@ import (
 // the leaves.
 var levels = [...]int{8, 16, 24}
 
-func isStored(level int) bool { return level == levels[0] || level == levels[1] || level == levels[2] }
-
 // below returns the highest stored level at or below a level. Leaves have level
 // 0.
-func below(level int) int {
-	switch {
-	case level < levels[0]:
-		return 0
-	case level < levels[1]:
-		return levels[0]
-	case level < levels[2]:
-		return levels[1]
-	default:
-		return levels[2]
+func below(level int) (stored int) {
+	for _, l := range levels {
+		if l <= level {
+			stored = l
+		}
 	}
+	return stored
 }
 
 // hashes reads the hashes of one tree and caches them.
@@ -178,7 +172,7 @@ func (h *hashes) prove(size, n int64) ([]merkle.Hash, error) {
 func nodesOf(f *merkle.Frontier) *[]storage.Node {
 	nodes := &[]storage.Node{}
 	f.Complete = func(s merkle.Subtree, hash merkle.Hash) {
-		if isStored(s.Level) {
+		if s.Level > 0 && below(s.Level) == s.Level {
 			*nodes = append(*nodes, storage.Node{Level: s.Level, N: s.N, Hash: storage.Key(hash)})
 		}
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// importStep is the maximum number of entries in one step of an import.
-const importStep = 1024
-
 // Import appends some of the tenant's entries that are older than the tree, and
 // returns how many. It reports whether there are more that it can append now: an
 // open transaction may hold entries back.
@@ -99,7 +96,7 @@ const heldBack = time.Minute
 // importOld appends the next entries that are older than the tree. It reports
 // whether the import has moved on.
 func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
-	page, next, err := s.l.c.Store.FollowLogs(ctx, idsAfter(s.tenant, s.state.Old, s.state.Until, importStep))
+	page, next, err := s.l.c.Store.FollowLogs(ctx, following(s.tenant, s.state.Old, s.state.Until, true))
 	if err != nil {
 		return false, err
 	}

@@ -246,7 +246,11 @@ type Status struct {
 // while the vault's tree is in use, it returns the previous state.
 func (l *Ledger) Status() Status {
 	if l.mu.TryLock() {
-		now := l.vault.status()
+		v := &l.vault
+		now := Status{
+			Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
+			Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, Findings: v.findings, LacksErasures: v.state.Lacks,
+		}
 		l.mu.Unlock()
 		l.status.Store(&now)
 	}

@@ -28,7 +28,7 @@ func TestImport(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	tenant := r.id()
-	old := r.write(nil, tenant, importStep+300)
+	old := r.write(nil, tenant, maxStep+300)
 	r.advance(time.Hour)
 	l := r.open()
 	live := r.write(l, tenant, 10)

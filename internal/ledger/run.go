@@ -23,14 +23,10 @@ type Schedule struct {
 	Paused func() bool
 }
 
-func (s Schedule) withDefaults() Schedule {
-	return Schedule{cmp.Or(s.Sequence, time.Second), cmp.Or(s.Checkpoint, time.Minute), cmp.Or(s.Verify, 12*time.Hour), s.Paused}
-}
-
 // Run keeps the trees up to date and verifies them until ctx ends. It passes
 // errors to failed and tries again in the next round.
 func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
-	s = s.withDefaults()
+	s = Schedule{cmp.Or(s.Sequence, time.Second), cmp.Or(s.Checkpoint, time.Minute), cmp.Or(s.Verify, 12*time.Hour), s.Paused}
 	report := func(err error) {
 		if err != nil && ctx.Err() == nil {
 			failed(err)
@@ -284,22 +280,12 @@ func (l *Ledger) isGood(ctx context.Context, tenant uuid.UUID, from int64) (bool
 	x.pause = l.pauses(ctx)
 	chunks := x.readAhead(from)
 	defer chunks.stop()
-	n := from
+	n, good := from, true
 	err = chunks.each(tree.Size, func(batch *storage.Leaves, j int, row *storage.Log) error {
 		leaf, err := x.leaf(batch, j, row)
-		if err != nil {
-			return err
-		}
-		if leaf.N != n || leaf.Mac == nil || leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) != leaf.C {
-			return errUnlike
-		}
+		good = good && err == nil && leaf.N == n && leaf.Mac != nil && leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) == leaf.C
 		n++
-		return nil
+		return err
 	})
-	if errors.Is(err, errUnlike) {
-		return false, nil
-	}
-	return n == tree.Size, err
+	return good && n == tree.Size, err
 }
-
-var errUnlike = errors.New("a leaf is not like its row")

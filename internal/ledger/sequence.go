@@ -71,7 +71,7 @@ func (l *Ledger) step(ctx context.Context, tenant uuid.UUID) (storage.Tree, bool
 	if err != nil {
 		return storage.Tree{}, false, err
 	}
-	page, next, err := l.c.Store.FollowLogs(ctx, idsAfter(tenant, s.state.Place, nil, maxStep))
+	page, next, err := l.c.Store.FollowLogs(ctx, following(tenant, s.state.Place, nil, true))
 	if err != nil {
 		return storage.Tree{}, false, err
 	}
@@ -254,19 +254,13 @@ func (s *growth) begin(ctx context.Context) error {
 // beginning is a time before every entry.
 var beginning = time.UnixMicro(1)
 
-// following returns a query for the entries after a place, or from the first on.
-func following(tenant uuid.UUID, after, until []byte, limit int) storage.LogFollowing {
-	f := storage.LogFollowing{Tenant: storage.ID(tenant), After: after, Until: until, Limit: limit}
+// following returns a query for the entries after a place, or from the first on, or
+// for their ids alone.
+func following(tenant uuid.UUID, after, until []byte, ids bool) storage.LogFollowing {
+	f := storage.LogFollowing{Tenant: storage.ID(tenant), After: after, Until: until, Limit: maxStep, IDsOnly: ids}
 	if after == nil {
 		f.From = beginning
 	}
-	return f
-}
-
-// idsAfter is like following, for ids alone.
-func idsAfter(tenant uuid.UUID, after, until []byte, limit int) storage.LogFollowing {
-	f := following(tenant, after, until, limit)
-	f.IDsOnly = true
 	return f
 }
 
@@ -274,11 +268,7 @@ func idsAfter(tenant uuid.UUID, after, until []byte, limit int) storage.LogFollo
 // commitments this node does not have.
 func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.Kind) error {
 	page = slices.DeleteFunc(page, func(l storage.Log) bool { _, ok := s.seen[l.ID]; return ok })
-	ids := make([]uuid.UUID, len(page))
-	for i := range page {
-		ids[i] = uuid.UUID(page[i].ID)
-	}
-	mine, twice := s.l.pending.Expected(s.tenant, ids)
+	mine, twice := s.l.pending.Expected(s.tenant, len(page), func(i int) uuid.UUID { return uuid.UUID(page[i].ID) })
 	for _, id := range twice {
 		s.l.altered(s.tenant, id)
 	}

@@ -92,12 +92,6 @@ func (t *tenants) applyAll(events []storage.TreeEvent) error {
 	return nil
 }
 
-// perSummary returns how many events may follow the newest summary. A node that
-// starts reads about as much as the summary has.
-func (t *tenants) perSummary() int64 {
-	return max(4096, int64(len(t.heads)+len(t.deleted)/8))
-}
-
 // headSize is the number of bytes of a head in a summary: the tenant, index and
 // size, root and state, and two flags.
 const headSize = 16 + 8 + 8 + 32 + 32 + 1

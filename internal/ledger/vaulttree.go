@@ -41,13 +41,6 @@ type vaultTree struct {
 	findings   []evidence.Finding
 }
 
-func (v *vaultTree) status() Status {
-	return Status{
-		Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
-		Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, Findings: v.findings, LacksErasures: v.state.Lacks,
-	}
-}
-
 // start loads the vault's tree, or begins it. It compares the tree with the
 // notes in the database and in the anchors.
 func (l *Ledger) start(ctx context.Context) error {
@@ -378,7 +371,8 @@ func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 	for i := range events {
 		add(&events[i])
 	}
-	if f.Size()-st.Summary >= v.tenants.perSummary() {
+	// A node that starts reads about as many events as the newest summary has tenants.
+	if f.Size()-st.Summary >= max(4096, int64(len(v.tenants.heads)+len(v.tenants.deleted)/8)) {
 		st.Summary = f.Size() + 1
 		known := v.tenants.clone()
 		if err := known.applyAll(c.Events); err != nil {

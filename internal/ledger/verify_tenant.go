@@ -244,7 +244,7 @@ func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, 
 // differ does it compare the ids one by one.
 func (t *tenantCheck) rows() error {
 	var all, later uint64
-	if err := t.follow(idsAfter(t.id, nil, nil, maxStep), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
+	if err := t.follow(following(t.id, nil, nil, true), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
 		return err
 	}
 	// These entries are read last. A new entry can then not be in all and
@@ -272,7 +272,7 @@ const maxCompared = 1 << 18
 func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 	seen := map[storage.ID]int{} // occurrences in the log minus occurrences in the tree
 	rows := map[storage.ID]bool{}
-	if err := t.follow(idsAfter(t.id, nil, nil, maxStep), func(l *storage.Log) {
+	if err := t.follow(following(t.id, nil, nil, true), func(l *storage.Log) {
 		if in(l.ID) {
 			seen[l.ID]++
 			rows[l.ID] = true
@@ -333,11 +333,11 @@ func (t *tenantCheck) unsequenced(do func(*storage.Log, evidence.Kind) error) er
 			}
 		}
 	}
-	if err := t.follow(following(t.id, t.state.Place, nil, maxStep), each(evidence.KindEntry)); err != nil {
+	if err := t.follow(following(t.id, t.state.Place, nil, false), each(evidence.KindEntry)); err != nil {
 		return err
 	}
 	if t.state.Until != nil {
-		if err := t.follow(following(t.id, t.state.Old, t.state.Until, maxStep), each(evidence.KindImported)); err != nil {
+		if err := t.follow(following(t.id, t.state.Old, t.state.Until, false), each(evidence.KindImported)); err != nil {
 			return err
 		}
 	}

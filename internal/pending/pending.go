@@ -161,21 +161,21 @@ func (p *Entries) Waits(tenant, id uuid.UUID) bool {
 	return p.by[tenant][id] != nil
 }
 
-// Expected returns the entries with some ids that this node wrote. The ID of the
-// others is zero. It also returns the ids of such entries that occur twice.
-func (p *Entries) Expected(tenant uuid.UUID, ids []uuid.UUID) (found []Expected, twice []uuid.UUID) {
-	found = make([]Expected, len(ids))
+// Expected returns which of n entries this node wrote. The ID of the others is zero.
+// It also returns the ids of such entries that occur twice.
+func (p *Entries) Expected(tenant uuid.UUID, n int, id func(i int) uuid.UUID) (found []Expected, twice []uuid.UUID) {
+	found = make([]Expected, n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls++
 	of := p.by[tenant]
-	for i, id := range ids {
-		w := of[id]
+	for i := range n {
+		w := of[id(i)]
 		if w == nil {
 			continue
 		}
 		if found[i] = w.Expected; w.call == p.calls {
-			twice = append(twice, id)
+			twice = append(twice, w.ID)
 		}
 		w.call = p.calls
 	}
