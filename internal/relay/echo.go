@@ -63,9 +63,11 @@ func searchable(res *http.Response) (io.Reader, error) {
 	if _, err := raw.Peek(1); err == io.EOF {
 		return raw, nil
 	}
-	plain, err := decompressed(encodings, raw)
-	if err != nil {
-		return nil, compressed(err)
+	var plain io.Reader = raw
+	for _, name := range encodings {
+		if plain, err = decompressor(name, plain); err != nil {
+			return nil, compressed(err)
+		}
 	}
 	start := bufio.NewReader(plain)
 	if _, err := start.Peek(1); err != nil && err != io.EOF {

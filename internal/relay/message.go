@@ -167,29 +167,21 @@ func (m *Message) Decode(limit int64) error {
 	if len(m.Body) == 0 {
 		return nil
 	}
-	plain, err := decompressed(encodings, bytes.NewReader(m.Body))
-	if err == nil {
-		m.Body, err = ReadBody(plain, limit)
-	}
-	switch {
-	case errors.Is(err, errEncoding):
-		return errEncoding
-	case errors.Is(err, ErrTooLarge):
-		return errors.New("is too large once decompressed")
-	case err != nil:
-		return errCompressed
-	}
-	return nil
-}
-
-// decompressed returns a reader of the plain form of a body with encodings.
-func decompressed(encodings []string, body io.Reader) (plain io.Reader, err error) {
-	for _, name := range encodings {
-		if body, err = decompressor(name, body); err != nil {
-			return nil, err
+	for _, name := range encodings { // each form has the limit, because a large one can become small
+		plain, err := decompressor(name, bytes.NewReader(m.Body))
+		if err == nil {
+			m.Body, err = ReadBody(plain, limit)
+		}
+		switch {
+		case errors.Is(err, errEncoding):
+			return errEncoding
+		case errors.Is(err, ErrTooLarge):
+			return errors.New("is too large once decompressed")
+		case err != nil:
+			return errCompressed
 		}
 	}
-	return body, nil
+	return nil
 }
 
 // decompressor returns a reader of the plain form of a body.
