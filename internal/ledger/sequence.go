@@ -285,7 +285,7 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 				return err
 			}
 		case !mine[i].Known():
-			continue // the row was deleted meanwhile
+			continue // the row was deleted
 		case mine[i].Own:
 			is = evidence.KindVault
 		}

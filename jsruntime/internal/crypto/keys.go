@@ -118,7 +118,7 @@ func (c *State) describeKey(key any) goja.Value {
 type namedCurve struct {
 	names []string
 	elliptic.Curve
-	plain ecdh.Curve // for plain ECDH; nil if there is none
+	plain ecdh.Curve // for plain ECDH; nil without one
 }
 
 var curves = []namedCurve{

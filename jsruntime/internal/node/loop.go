@@ -309,7 +309,7 @@ func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *t
 	return t
 }
 
-// schedule adds a timer to those that wait for their time.
+// schedule adds a timer to the timers that wait for their time.
 func (l *loop) schedule(t *timer) {
 	i, _ := slices.BinarySearchFunc(l.timers, t, compareTimers)
 	l.timers = slices.Insert(l.timers, i, t)
