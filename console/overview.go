@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
 // overview is the first page.
@@ -160,16 +161,7 @@ func (q *request) overview() error {
 
 // followOverview sends the overview of a span as HTML, every Options.Refresh.
 func (h *handler) followOverview(ctx context.Context, s span, send func([]byte)) {
-	tick := time.NewTicker(h.opts.Refresh)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		h.sendOverview(ctx, s, send)
-	}
+	pace.Every(ctx, h.opts.Refresh, func() { h.sendOverview(ctx, s, send) })
 }
 
 // sendOverview sends the overview once. After an error, the page keeps its old

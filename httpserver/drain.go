@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
 // Drain stops a server without losing requests, behind a balancer that polls
@@ -41,7 +42,7 @@ type Drain struct {
 // not close the vault.
 func (d *Drain) Shutdown(ctx context.Context, v *vault.Vault, servers ...*http.Server) error {
 	d.began.Store(true)
-	wait(ctx, d.Delay)
+	_ = pace.Sleep(ctx, d.Delay) // if ctx has ended, the servers close at once
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	failed := make([]error, len(servers)+1)
@@ -61,19 +62,6 @@ func (d *Drain) Shutdown(ctx context.Context, v *vault.Vault, servers ...*http.S
 	})
 	wg.Wait()
 	return errors.Join(failed...)
-}
-
-// wait waits for a duration, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // draining reports whether Shutdown was called. d may be nil.

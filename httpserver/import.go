@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 )
 
@@ -214,10 +215,8 @@ func (x *exchange) waitFor(tokens int) error {
 		if ok {
 			return nil
 		}
-		select {
-		case <-time.After(max(wait, minLimitPause)):
-		case <-x.ctx.Done():
-			return x.ctx.Err()
+		if err := pace.Sleep(x.ctx, max(wait, minLimitPause)); err != nil {
+			return err
 		}
 	}
 	return nil

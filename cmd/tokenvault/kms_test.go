@@ -104,7 +104,7 @@ func newLoad(t *testing.T, key string, urls ...string) *load {
 				select {
 				case <-l.stop:
 					return
-				case <-time.After(5 * time.Millisecond):
+				case <-time.After(20 * time.Millisecond):
 				}
 				began := time.Now()
 				l.note(call(url, key, n), began)

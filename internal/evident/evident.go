@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -289,8 +290,7 @@ const (
 
 // Proof returns the proof of an entry of the caller's log.
 func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, error) {
-	over := time.After(proofWait)
-	for {
+	for began := time.Now(); ; {
 		if _, err := k.TenantCheckpoint(ctx, op.Tenant()); err != nil {
 			return nil, err
 		}
@@ -301,12 +301,11 @@ func (k *Keeper) Proof(ctx context.Context, op *core.Op, id uuid.UUID) ([]byte, 
 		if err := k.mayCome(ctx, op, id); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-over:
+		if time.Since(began) > proofWait {
 			return nil, fault.New(fault.ErrUnavailable, "the entry is not in the tree yet")
-		case <-time.After(proofPause):
+		}
+		if err := pace.Sleep(ctx, proofPause); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
 // rounds share notes among callers. A caller joins the next round, which starts
@@ -149,14 +150,10 @@ func (s *rounds) start(r *round, callers int) bool {
 
 // sleep waits, and returns an error if the ledger is closed meanwhile.
 func (s *rounds) sleep(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-s.open.Done():
+	if pace.Sleep(s.open, d) != nil {
 		return errClosed
 	}
+	return nil
 }
 
 // SetPace changes the least time between two notes from one second. Tests that do

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -166,10 +167,8 @@ func untilKeyResponds(ctx context.Context, logger *slog.Logger, open func() erro
 			return err
 		}
 		logger.WarnContext(ctx, "the service that holds the master key does not respond; it is tried again", "error", err)
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, keyPause) != nil {
 			return err
-		case <-time.After(keyPause):
 		}
 	}
 }

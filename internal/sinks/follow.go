@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -52,14 +53,7 @@ func (at *Everything) Cursor() (string, error) {
 // context ends. It moves at before each call.
 func Follow(ctx context.Context, v *core.Vault, at *Everything, give func(tenant uuid.UUID, rows []storage.Log) bool) error {
 	known, tenants := map[storage.ID]bool{}, lister{store: v.Store}
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	for {
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 		if err := v.Alive(); err != nil {
 			return err
 		}
@@ -75,7 +69,9 @@ func Follow(ctx context.Context, v *core.Vault, at *Everything, give func(tenant
 				return err
 			}
 		}
-		pause.Reset(tick)
+		if err := pace.Sleep(ctx, tick); err != nil {
+			return err
+		}
 	}
 }
 

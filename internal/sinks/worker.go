@@ -60,26 +60,16 @@ type Health struct {
 
 // loop sends until the context ends.
 func (w *worker) loop(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for pause := time.Duration(0); pace.Sleep(ctx, pause) == nil; pause = max(pause, w.rest()) {
 		more, err := w.pass(ctx)
-		if ctx.Err() != nil {
+		switch pause = tick; {
+		case ctx.Err() != nil:
 			return
-		}
-		pause := tick
-		switch {
 		case err != nil:
 			w.Vault.Logger.ErrorContext(ctx, "sending log entries failed; it is tried again", "sink", w.sink.Name, "error", err)
 		case more:
 			pause = 0
 		}
-		timer.Reset(max(pause, w.rest()))
 	}
 }
 

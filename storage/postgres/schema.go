@@ -15,6 +15,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
@@ -116,7 +117,7 @@ func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(link.CancelTimeout, s.readers.Lines.CutAll) })()
 	for {
 		err := migrate(ctx, s.readers.DB, schema, o.Migrate)
-		if link.Code(err) != pqerror.LockNotAvailable || !sqlstore.Pause(ctx, lockPause) {
+		if link.Code(err) != pqerror.LockNotAvailable || pace.Sleep(ctx, lockPause) != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
@@ -33,7 +34,8 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // Between two attempts it holds no connection, so that others can use it.
 func (s *Store) write(ctx context.Context, p *pending) error {
 	p.until = storage.WaitUntil(ctx, s.retryFor)
-	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
+	for n := 1; ; n++ {
+		wait := sqlstore.RetryPause(n)
 		if p.ambiguous {
 			// The change may have been applied. Find out even if the caller has
 			// gone, so that the result is never a guess.
@@ -54,7 +56,7 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 		case p.locked:
 			wait = lockPause
 		}
-		sqlstore.Pause(ctx, min(wait, time.Until(p.until)))
+		_ = pace.Sleep(ctx, min(wait, time.Until(p.until))) // the next round sees that the context has ended
 	}
 }
 
@@ -338,11 +340,6 @@ func (s *writer) applied(c *storage.Change) (bool, error) {
 	})
 	return found && err == nil, err
 }
-
-const (
-	retryAtFirst = 5 * time.Millisecond
-	retryAtMost  = 500 * time.Millisecond
-)
 
 // unknownIf adds to the error of an ambiguous change that it may have been
 // applied.

@@ -20,6 +20,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -174,10 +175,8 @@ func connect(ctx context.Context, db *sqlx.DB, settings []setting) (*sql.Conn, e
 		if !isBusy(err) && extendedCode(err) != sqlite3.SQLITE_IOERR_DELETE_NOENT || time.Now().After(deadline) {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(openPause):
+		if err := pace.Sleep(ctx, openPause); err != nil {
+			return nil, err
 		}
 	}
 }

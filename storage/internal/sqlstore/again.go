@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -37,7 +38,7 @@ func (s *Store) retried(ctx context.Context, from *readPool, do func(*readConn) 
 	}
 	until := s.retryUntil(ctx)
 	replaced := false
-	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
+	for n := 1; ; n++ {
 		t := s.try(ctx, until, from, do)
 		switch {
 		case t.err == nil || ctx.Err() != nil || s.closed.Load():
@@ -48,8 +49,8 @@ func (s *Store) retried(ctx context.Context, from *readPool, do func(*readConn) 
 		case !t.again || !s.passes(t.err) || !time.Now().Before(until):
 			return t.err
 		}
-		if !Pause(ctx, min(wait, time.Until(until))) {
-			return ctx.Err()
+		if err := pace.Sleep(ctx, min(RetryPause(n), time.Until(until))); err != nil {
+			return err
 		}
 	}
 }
@@ -63,21 +64,9 @@ func (s *Store) retryUntil(ctx context.Context) time.Time {
 	return s.dialect.Outage.Until(ctx)
 }
 
-const (
-	retryAtFirst = 5 * time.Millisecond
-	retryAtMost  = 500 * time.Millisecond
-)
-
-// Pause waits for d, and reports whether the context lasted that long.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// RetryPause returns the pause after the n-th attempt of a call.
+func RetryPause(n int) time.Duration {
+	return pace.Backoff(n, 5*time.Millisecond, 500*time.Millisecond)
 }
 
 // passes reports whether the same call may succeed later.

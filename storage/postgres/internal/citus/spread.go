@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
@@ -92,10 +93,8 @@ func Spread(ctx context.Context, db *sql.DB, schema *Schema) error {
 		default:
 			return link.Clean(err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(spreadPause):
+		if err := pace.Sleep(ctx, spreadPause); err != nil {
+			return err
 		}
 	}
 }
