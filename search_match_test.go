@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mr-tron/base58"
+
 	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // searched is a token for the evaluation of a query.
@@ -22,39 +25,60 @@ type searched struct {
 	ModifiedAt  time.Time // zero if never modified
 }
 
+// terms are the conditions of a query on values that the storage has as hashes.
+type terms struct{ asksData bool }
+
+// onValue is a condition on the values of a token.
+type onValue struct {
+	storage.Cond
+	holds func(d *searched) bool
+}
+
+func (t *terms) Data(value string) storage.Cond {
+	t.asksData = true
+	return onValue{holds: func(d *searched) bool { return slices.Contains(d.Data, value) }}
+}
+
+func (*terms) Metadata(key, value string) storage.Cond {
+	return onValue{holds: func(d *searched) bool {
+		v, ok := d.Metadata[key]
+		return ok && query.Fold(v) == query.Fold(value)
+	}}
+}
+
+func (*terms) Container(path string, prefix bool) storage.Cond {
+	in := func(c string) bool { return c == path || prefix && strings.HasPrefix(c, path) }
+	return onValue{holds: func(d *searched) bool { return slices.ContainsFunc(d.Containers, in) }}
+}
+
 // matches reports whether a token matches a query. It defines the meaning of
 // queries: databases that run queries are tested against it.
-func matches(n query.Node, d *searched) bool {
-	holds := func(n query.Node) bool { return matches(n, d) }
+func matches(n storage.Cond, d *searched) bool {
+	holds := func(n storage.Cond) bool { return matches(n, d) }
 	switch n := n.(type) {
-	case query.And:
-		return !slices.ContainsFunc(n, func(n query.Node) bool { return !holds(n) })
-	case query.Or:
+	case storage.And:
+		return !slices.ContainsFunc(n, func(n storage.Cond) bool { return !holds(n) })
+	case storage.Or:
 		return slices.ContainsFunc(n, holds)
-	case query.Not:
-		return !holds(n.Node)
-	case query.IDIs:
-		return d.ID == string(n)
-	case query.TypeIs:
-		return d.Type == string(n)
-	case query.DataIs:
-		return slices.Contains(d.Data, string(n))
-	case query.FingerprintIs:
-		return d.Fingerprint == string(n)
-	case query.InContainer:
-		return slices.ContainsFunc(d.Containers, func(c string) bool { return c == n.Path || n.Prefix && strings.HasPrefix(c, n.Path) })
-	case query.MetadataIs:
-		v, ok := d.Metadata[n.Key]
-		return ok && query.Fold(v) == query.Fold(n.Value)
-	case query.ByIs:
-		return n.Field == query.CreatedBy && n.ID == d.CreatedBy || n.Field == query.ModifiedBy && n.ID == d.ModifiedBy
-	case query.TimeIn:
-		return n.Field == query.CreatedAt && inTime(n, d.CreatedAt) || n.Field == query.ModifiedAt && inTime(n, d.ModifiedAt)
+	case storage.Not:
+		return !holds(n.Cond)
+	case storage.IDIn:
+		return slices.Contains(n, d.ID)
+	case storage.TypeIn:
+		return slices.Contains(n, d.Type)
+	case storage.FingerprintIs:
+		return d.Fingerprint == base58.Encode(n[:])
+	case onValue:
+		return n.holds(d)
+	case storage.ByIs:
+		return n.Field == storage.CreatedBy && n.ID == d.CreatedBy || n.Field == storage.ModifiedBy && n.ID == d.ModifiedBy
+	case storage.TimeIn:
+		return n.Field == storage.CreatedAt && inTime(n, d.CreatedAt) || n.Field == storage.ModifiedAt && inTime(n, d.ModifiedAt)
 	default:
 		return false
 	}
 }
 
-func inTime(r query.TimeIn, t time.Time) bool {
+func inTime(r storage.TimeIn, t time.Time) bool {
 	return !t.IsZero() && !t.Before(r.From) && (r.To.IsZero() || t.Before(r.To))
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -512,19 +511,20 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 	found := 0
 	for range 150 {
 		q := d.query(docs, 3)
-		node, err := query.Parse(q)
+		asked := &terms{}
+		cond, err := query.Parse(q, asked)
 		if err != nil {
 			continue // too long, or a range that ends before it starts
 		}
 		s := searchers[d.IntN(len(searchers))]
 		var want []string
 		least := access.Redact
-		if find.AsksData(node) {
+		if asked.asksData {
 			least = access.Mask
 		}
 		for _, doc := range slices.Backward(docs) {
 			shown, _ := s.grant.Decide(access.TokenSearch, doc.ID, doc.Containers)
-			if shown >= least && matches(node, doc) {
+			if shown >= least && matches(cond, doc) {
 				want = append(want, doc.ID)
 			}
 		}

@@ -202,12 +202,11 @@ func (ev *evaluator) template(t *Template) jsonx.Value {
 	if t.whole {
 		return ev.expression(t.parts[0].expr)
 	}
-	return jsonx.StringValue(ev.textOf(t, nil))
+	return jsonx.StringValue(ev.textOf(t))
 }
 
-// textOf evaluates a template to a text. If escape is not nil, it is applied to
-// values before they are inserted.
-func (ev *evaluator) textOf(t *Template, escape func(string) string) string {
+// textOf evaluates a template to a text.
+func (ev *evaluator) textOf(t *Template) string {
 	if t.count == 0 && len(t.parts) == 1 {
 		return t.parts[0].text
 	}
@@ -219,8 +218,8 @@ func (ev *evaluator) textOf(t *Template, escape func(string) string) string {
 			continue
 		}
 		piece := ev.inserted(ev.expression(p.expr))
-		if escape != nil {
-			piece = escape(piece)
+		if t.escape != nil {
+			piece = t.escape(piece)
 		}
 		if b.Len()+len(piece) > maxText+t.size {
 			panic(faultf("the result would be too long"))

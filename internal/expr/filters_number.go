@@ -15,8 +15,11 @@ func numberFilters() []*filter {
 		binary("times", times),
 		binary("divided_by", dividedBy),
 		binary("modulo", modulo),
-		unary("floor", func(a decimal) decimal { return a.rescale(0, down).integer() }),
-		unary("ceil", func(a decimal) decimal { return a.rescale(0, up).integer() }),
+		unary("floor", func(a decimal) decimal { return decimal{coef: floorQuotient(a.coef, powerOfTen(a.scale))} }),
+		unary("ceil", func(a decimal) decimal {
+			below := floorQuotient(new(big.Int).Neg(a.coef), powerOfTen(a.scale))
+			return decimal{coef: below.Neg(below)}
+		}),
 		unary("abs", func(a decimal) decimal { a.coef = new(big.Int).Abs(a.coef); return a }),
 		{name: "round", params: []param{or("places", countParam, 0)}, apply: round},
 	}
@@ -88,12 +91,17 @@ func dividedBy(a, b decimal) decimal {
 		return decimal{coef: floorQuotient(a.coef, b.coef)}
 	}
 	dividend := new(big.Int).Mul(a.at(scale), powerOfTen(quotientPlaces))
-	divisor := b.at(scale)
-	quotient, remainder := new(big.Int).QuoRem(dividend, divisor, new(big.Int))
-	if new(big.Int).Lsh(remainder, 1).CmpAbs(divisor) >= 0 {
-		quotient.Add(quotient, big.NewInt(int64(dividend.Sign()*divisor.Sign())))
+	return decimal{coef: nearestQuotient(dividend, b.at(scale)), scale: quotientPlaces, isPoint: true}
+}
+
+// nearestQuotient returns x / y rounded to the nearest integer, and halves away
+// from zero.
+func nearestQuotient(x, y *big.Int) *big.Int {
+	quotient, remainder := new(big.Int).QuoRem(x, y, new(big.Int))
+	if remainder.Lsh(remainder, 1).CmpAbs(y) >= 0 {
+		quotient.Add(quotient, big.NewInt(int64(x.Sign()*y.Sign())))
 	}
-	return decimal{coef: quotient, scale: quotientPlaces, isPoint: true}
+	return quotient
 }
 
 // floorQuotient returns x / y rounded towards negative infinity.
@@ -119,11 +127,11 @@ func modulo(a, b decimal) decimal {
 // round returns an integer, or a number with at most places digits after the
 // point. It rounds halves away from zero.
 func round(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
-	places := args[0].n
-	a := readInput(ev, in).rescale(places, halfAway)
-	if places == 0 {
-		a = a.integer()
+	places, a := args[0].n, readInput(ev, in)
+	if a.scale > places {
+		a.coef, a.scale = nearestQuotient(a.coef, powerOfTen(a.scale-places)), places
 	}
+	a.isPoint = a.isPoint && places > 0
 	return a.value()
 }
 
@@ -201,40 +209,3 @@ func (d decimal) value() jsonx.Value {
 	}
 	return v
 }
-
-// rescale returns d with at most places digits after the point. adjust rounds,
-// given the quotient and remainder of the coefficient.
-func (d decimal) rescale(places int, adjust func(quotient, remainder, divisor *big.Int)) decimal {
-	if d.scale <= places {
-		return d
-	}
-	divisor := powerOfTen(d.scale - places)
-	quotient, remainder := new(big.Int).QuoRem(d.coef, divisor, new(big.Int))
-	adjust(quotient, remainder, divisor)
-	return decimal{coef: quotient, scale: places, isPoint: d.isPoint}
-}
-
-// halfAway rounds to the nearest number, and halves away from zero.
-func halfAway(quotient, remainder, divisor *big.Int) {
-	twice := new(big.Int).Lsh(remainder, 1)
-	if twice.CmpAbs(divisor) >= 0 {
-		quotient.Add(quotient, big.NewInt(int64(remainder.Sign())))
-	}
-}
-
-// down rounds towards negative infinity.
-func down(quotient, remainder, _ *big.Int) {
-	if remainder.Sign() < 0 {
-		quotient.Sub(quotient, big.NewInt(1))
-	}
-}
-
-// up rounds towards positive infinity.
-func up(quotient, remainder, _ *big.Int) {
-	if remainder.Sign() > 0 {
-		quotient.Add(quotient, big.NewInt(1))
-	}
-}
-
-// integer returns d without the point. d must have no digits after it.
-func (d decimal) integer() decimal { return decimal{coef: d.coef, scale: d.scale} }

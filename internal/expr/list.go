@@ -5,28 +5,22 @@ package expr
 // a JSON text that otherwise stays the same, or the parts of a form. The zero
 // value is an empty list.
 type List struct {
-	items []item
+	templates
 	total total
-}
-
-type item struct {
-	*Template
-	text   bool
-	escape func(string) string // may be nil
 }
 
 // Add compiles a template like [CompileTokens] and appends it. The error is an
 // [*Error].
-func (l *List) Add(source string) error { return l.add(source, item{}) }
+func (l *List) Add(source string) error { return l.add(source, false, nil) }
 
 // AddText adds a template whose value is text, even if it is exactly one
 // expression. If escape is not nil, it is applied to each value before it is
 // inserted.
 func (l *List) AddText(source string, escape func(string) string) error {
-	return l.add(source, item{text: true, escape: escape})
+	return l.add(source, true, escape)
 }
 
-func (l *List) add(source string, it item) error {
+func (l *List) add(source string, asText bool, escape func(string) string) error {
 	t, err := parse(source, true)
 	if err != nil {
 		return err
@@ -34,26 +28,16 @@ func (l *List) add(source string, it item) error {
 	if err := l.total.add(t); err != nil {
 		return err
 	}
-	it.Template = t
-	l.items = append(l.items, it)
+	t.asText, t.escape = asText, escape
+	l.templates = append(l.templates, t)
 	return nil
-}
-
-// Refs returns the distinct references of the templates, in order of
-// appearance.
-func (l *List) Refs() []Ref {
-	var set refSet
-	for _, it := range l.items {
-		it.addRefs(&set)
-	}
-	return set.refs
 }
 
 // Naming returns which of these ids each template names, in order.
 func (l *List) Naming(ids []string) [][]string {
-	all := make([][]string, len(l.items))
-	for i, it := range l.items {
-		all[i] = it.naming(ids)
+	all := make([][]string, len(l.templates))
+	for i, t := range l.templates {
+		all[i] = t.naming(ids)
 	}
 	return all
 }
@@ -65,13 +49,13 @@ func (l *List) Naming(ids []string) [][]string {
 func (l *List) Eval(env Env) ([]string, error) {
 	ev := newEvaluator(env)
 	defer ev.release()
-	results, room := make([]string, 0, len(l.items)), maxTree
-	for _, it := range l.items {
-		result, fault := ev.item(it)
+	results, room := make([]string, 0, len(l.templates)), maxTree
+	for _, t := range l.templates {
+		result, fault := ev.replacement(t)
 		if fault != nil {
 			return results, ev.failure(fault)
 		}
-		if room -= max(0, len(result)-it.size); room < 0 {
+		if room -= max(0, len(result)-t.size); room < 0 {
 			return results, faultf("the inserted values have more than %d bytes in all", maxTree)
 		}
 		results = append(results, result)
@@ -79,19 +63,19 @@ func (l *List) Eval(env Env) ([]string, error) {
 	return results, nil
 }
 
-func (ev *evaluator) item(it item) (result string, err *Error) {
+func (ev *evaluator) replacement(t *Template) (result string, err *Error) {
 	defer ev.caught(&err)
-	if it.text {
-		ev.spend(it.cost)
-		return ev.textOf(it.Template, it.escape), nil
+	if t.asText {
+		ev.spend(t.cost)
+		return ev.textOf(t), nil
 	}
-	v := ev.template(it.Template)
+	v := ev.template(t)
 	return string(v.Append(make([]byte, 0, ev.weigh(v)))), nil
 }
 
 // RefsOf returns the distinct references of a template.
-func (l *List) RefsOf(i int) []Ref { return l.items[i].Refs() }
+func (l *List) RefsOf(i int) []Ref { return l.templates[i].Refs() }
 
 // IsExpression reports whether a template is exactly one expression, without text
 // around it.
-func (l *List) IsExpression(i int) bool { return l.items[i].whole }
+func (l *List) IsExpression(i int) bool { return l.templates[i].whole }

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -31,6 +30,9 @@ type Template struct {
 	size  int  // bytes of text outside of expressions
 	count int  // number of expressions
 	cost  int  // steps to compile it and begin its evaluation: about its bytes
+
+	asText bool                // the value is text, even of exactly one expression
+	escape func(string) string // applied to each value before it is inserted; may be nil
 }
 
 // part is literal text, or an expression if expr is not nil.
@@ -109,25 +111,13 @@ func CompileTokens(source string) (*Template, error) {
 }
 
 // Refs returns the distinct references of the template, in order of appearance.
-func (t *Template) Refs() []Ref {
-	var set refSet
-	t.addRefs(&set)
-	return set.refs
-}
+func (t *Template) Refs() []Ref { return templates{t}.Refs() }
 
 // RefersTo reports whether the template refers to the root or token of an id.
 func (t *Template) RefersTo(id string) bool {
-	for _, p := range t.parts {
-		if p.expr == nil {
-			continue
-		}
-		if p.expr.operand.ref.ID == id {
+	for ref := range t.refs {
+		if ref.ID == id {
 			return true
-		}
-		for _, f := range p.expr.filters {
-			if slices.ContainsFunc(f.dynamic, func(d dynamicArg) bool { return d.operand.ref.ID == id }) {
-				return true
-			}
 		}
 	}
 	return false
@@ -143,35 +133,44 @@ func (t *Template) naming(ids []string) (named []string) {
 	return named
 }
 
-func (t *Template) addRefs(set *refSet) {
+// refs yields the references of the template, in order of appearance.
+func (t *Template) refs(yield func(Ref) bool) {
 	for _, p := range t.parts {
 		if p.expr == nil {
 			continue
 		}
-		set.add(p.expr.operand.ref)
+		if ref := p.expr.operand.ref; ref.ID != "" && !yield(ref) {
+			return
+		}
 		for _, f := range p.expr.filters {
 			for _, d := range f.dynamic {
-				set.add(d.operand.ref)
+				if !yield(d.operand.ref) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// refSet collects distinct refs in order.
-type refSet struct {
-	refs []Ref
-	seen map[Ref]bool
-}
+// templates are the templates of a document, in order.
+type templates []*Template
 
-func (s *refSet) add(ref Ref) {
-	if ref.ID == "" || s.seen[ref] {
-		return
+// Refs returns the distinct references of the templates, in order of appearance.
+func (all templates) Refs() (refs []Ref) {
+	var seen map[Ref]bool
+	for _, t := range all {
+		for ref := range t.refs {
+			if seen[ref] {
+				continue
+			}
+			if seen == nil {
+				seen = map[Ref]bool{}
+			}
+			seen[ref] = true
+			refs = append(refs, ref)
+		}
 	}
-	if s.seen == nil {
-		s.seen = make(map[Ref]bool)
-	}
-	s.seen[ref] = true
-	s.refs = append(s.refs, ref)
+	return refs
 }
 
 // DistinctIDs returns the distinct ids of tokens that expressions name, in

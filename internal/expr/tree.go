@@ -16,7 +16,7 @@ const maxTree = 16 << 20
 // safe for concurrent use.
 type Tree struct {
 	source    jsonx.Value
-	templates []*Template // of the strings with an expression, in document order
+	templates // of the strings with an expression
 }
 
 // CompileTree compiles every string of v that contains {{ with [Compile]. The
@@ -103,16 +103,6 @@ func at(path *jsonx.Path, err error) error {
 		return &Error{Path: path.String(), Offset: e.Offset, Msg: e.Msg}
 	}
 	return err
-}
-
-// Refs returns the distinct references of the templates of the tree, in order
-// of appearance.
-func (t *Tree) Refs() []Ref {
-	var set refSet
-	for _, template := range t.templates {
-		template.addRefs(&set)
-	}
-	return set.refs
 }
 
 // Naming returns, by path, the templates that name one of these ids, with the

@@ -8,10 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mr-tron/base58"
-
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -111,94 +108,31 @@ func spanCond(s access.Span) storage.Cond {
 	return storage.IDPrefix(s.Value)
 }
 
-// AsksContainer reports whether a search needs the container sets.
-func AsksContainer(n query.Node) bool { return has[query.InContainer](n) }
-
-// AsksData reports whether a search has a condition on data.
-func AsksData(n query.Node) bool { return has[query.DataIs](n) }
-
-// has reports whether a query has a term of a kind.
-func has[T query.Node](n query.Node) bool {
-	switch n := n.(type) {
-	case query.And:
-		return slices.ContainsFunc(n, has[T])
-	case query.Or:
-		return slices.ContainsFunc(n, has[T])
-	case query.Not:
-		return has[T](n.Node)
-	default:
-		_, ok := n.(T)
-		return ok
-	}
-}
-
-// Search turns a query into a condition.
+// Search makes the conditions of a query for values that the storage has as hashes.
+// It implements [query.Terms].
 type Search struct {
-	Ring *seal.Ring
-	Sets []storage.ContainerSet // required if AsksContainer is true
+	Ring     *seal.Ring
+	Sets     func() []storage.ContainerSet // all of the tenant; called for conditions on containers
+	AsksData bool                          // the query has a condition on data
 }
 
-// Cond returns the condition of a query.
-func (s *Search) Cond(n query.Node) storage.Cond {
-	switch n := n.(type) {
-	case query.And:
-		return storage.And(s.conds(n))
-	case query.Or:
-		return storage.Or(s.conds(n))
-	case query.Not:
-		return storage.Not{Cond: s.Cond(n.Node)}
-	case query.IDIs:
-		return storage.IDIn{string(n)}
-	case query.TypeIs:
-		return storage.TypeIn{string(n)}
-	case query.DataIs:
-		return storage.HashIs(token.IndexHash(s.Ring, string(n)))
-	case query.MetadataIs:
-		return storage.HashIs(token.MetadataHash(s.Ring, n.Key, n.Value))
-	case query.FingerprintIs:
-		return fingerprintCond(string(n))
-	case query.InContainer:
-		return s.containerCond(n)
-	case query.ByIs:
-		return storage.ByIs{Field: fields[n.Field], ID: n.ID}
-	case query.TimeIn:
-		return storage.TimeIn{Field: fields[n.Field], From: n.From, To: n.To, ExcludeTo: true}
-	default:
-		return storage.Or{} // unknown to this version, so it finds nothing
-	}
+// Data implements query.Terms.
+func (s *Search) Data(value string) storage.Cond {
+	s.AsksData = true
+	return storage.HashIs(token.IndexHash(s.Ring, value))
 }
 
-func (s *Search) conds(nodes []query.Node) []storage.Cond {
-	out := make([]storage.Cond, len(nodes))
-	for i, n := range nodes {
-		out[i] = s.Cond(n)
-	}
-	return out
+// Metadata implements query.Terms.
+func (s *Search) Metadata(key, value string) storage.Cond {
+	return storage.HashIs(token.MetadataHash(s.Ring, key, value))
 }
 
-var fields = map[query.Field]storage.Field{
-	query.CreatedBy: storage.CreatedBy, query.CreatedAt: storage.CreatedAt,
-	query.ModifiedBy: storage.ModifiedBy, query.ModifiedAt: storage.ModifiedAt,
-}
-
-// fingerprintCond returns a condition that finds nothing if the text is not a
-// fingerprint.
-func fingerprintCond(text string) storage.Cond {
-	raw, err := base58.Decode(text)
-	if err != nil || len(raw) != len(storage.Key{}) {
-		return storage.Or{}
-	}
-	return storage.FingerprintIs(raw)
-}
-
-func (s *Search) containerCond(n query.InContainer) storage.Cond {
+// Container implements query.Terms.
+func (s *Search) Container(path string, prefix bool) storage.Cond {
 	in := storage.SetIn{}
-	for _, set := range s.Sets {
-		for _, c := range set.Containers {
-			if c == n.Path || n.Prefix && strings.HasPrefix(c, n.Path) {
-				in = append(in, set.Set)
-				break
-			}
+	for _, set := range s.Sets() {
+		if slices.ContainsFunc(set.Containers, func(c string) bool { return c == path || prefix && strings.HasPrefix(c, path) }) {
+			in = append(in, set.Set)
 		}
 	}
 	return in

@@ -62,12 +62,11 @@ func TestSearch(t *testing.T) {
 		`NOT type:card`:             storage.Not{Cond: storage.TypeIn{"card"}},
 		`fingerprint:notafinger0OI`: storage.Or{},
 	} {
-		node, err := query.Parse(text)
+		got, err := query.Parse(text, &find.Search{Ring: ring, Sets: func() []storage.ContainerSet { return sets }})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		s := find.Search{Ring: ring, Sets: sets}
-		if diff := cmp.Diff(want, s.Cond(node)); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}

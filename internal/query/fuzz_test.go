@@ -9,42 +9,48 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mr-tron/base58"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// format returns a query with the same meaning as a node.
-func format(n Node) string {
+// format returns a query with the same meaning as a condition.
+func format(n storage.Cond) string {
 	switch n := n.(type) {
-	case And:
+	case storage.And:
 		return formatAll(n, " AND ")
-	case Or:
+	case storage.Or:
+		if len(n) == 0 {
+			return "fingerprint:none"
+		}
 		return formatAll(n, " OR ")
-	case Not:
-		return "NOT " + format(n.Node)
-	case IDIs:
-		return "id:" + quote(string(n))
-	case TypeIs:
-		return "type:" + quote(string(n))
-	case DataIs:
-		return "data:" + quote(string(n))
-	case FingerprintIs:
-		return "fingerprint:" + quote(string(n))
-	case MetadataIs:
+	case storage.Not:
+		return "NOT " + format(n.Cond)
+	case storage.IDIn:
+		return "id:" + quote(n[0])
+	case storage.TypeIn:
+		return "type:" + quote(n[0])
+	case dataIs:
+		return "data:" + quote(n.Value)
+	case storage.FingerprintIs:
+		return "fingerprint:" + base58.Encode(n[:])
+	case metadataIs:
 		return "metadata." + quote(n.Key) + ":" + quote(n.Value)
-	case InContainer:
+	case inContainer:
 		return "container:" + n.Path + strings.Repeat("*", map[bool]int{true: 1}[n.Prefix])
-	case ByIs:
+	case storage.ByIs:
 		id := n.ID
-		return fmt.Sprintf("%s:%x-%x-%x-%x-%x", map[Field]string{CreatedBy: "created_by", ModifiedBy: "modified_by"}[n.Field],
+		return fmt.Sprintf("%s:%x-%x-%x-%x-%x", map[storage.Field]string{storage.CreatedBy: "created_by", storage.ModifiedBy: "modified_by"}[n.Field],
 			id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-	case TimeIn:
-		return map[Field]string{CreatedAt: "created_at", ModifiedAt: "modified_at"}[n.Field] +
+	case storage.TimeIn:
+		return map[storage.Field]string{storage.CreatedAt: "created_at", storage.ModifiedAt: "modified_at"}[n.Field] +
 			":[" + formatTime(n.From) + " TO " + formatTime(n.To) + "}"
 	default:
 		return "?"
 	}
 }
 
-func formatAll(nodes []Node, word string) string {
+func formatAll(nodes []storage.Cond, word string) string {
 	texts := make([]string, len(nodes))
 	for i, n := range nodes {
 		texts[i] = format(n)
@@ -71,7 +77,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(q)
 	}
 	f.Fuzz(func(t *testing.T, q string) {
-		n, err := Parse(q)
+		n, err := Parse(q, words{})
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) || n != nil {
@@ -89,7 +95,7 @@ func FuzzParse(f *testing.F) {
 		if strings.Contains(text, formatTime(latest)+" TO "+formatTime(latest)) {
 			return // an empty range at the latest time cannot be written as a query
 		}
-		again, err := parse(text)
+		again, err := parse(text, words{})
 		if err != nil {
 			t.Fatalf("the text of a query cannot be read: %v\n%s", err, text)
 		}

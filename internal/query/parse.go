@@ -5,20 +5,23 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 const fieldNames = "id, type, data, fingerprint, container, metadata.<key>, created_by, created_at, modified_by, modified_at"
 
-// Parse parses a query. Its error is an [*Error].
-func Parse(q string) (Node, error) {
+// Parse returns the condition of a query. Its And and Or have at least two parts.
+// Its error is an [*Error].
+func Parse(q string, t Terms) (storage.Cond, error) {
 	if utf8.RuneCountInString(q) > MaxLength {
 		return nil, &Error{MaxLength, fmt.Sprintf("a query may have at most %d characters", MaxLength)}
 	}
-	return parse(q)
+	return parse(q, t)
 }
 
 // parse is Parse for a query of any length.
-func parse(q string) (n Node, err error) {
+func parse(q string, t Terms) (n storage.Cond, err error) {
 	defer func() {
 		switch failed := recover().(type) {
 		case nil:
@@ -33,7 +36,7 @@ func parse(q string) (n Node, err error) {
 			return nil, &Error{utf8.RuneCountInString(q[:i]), "a query must be valid UTF-8 without NUL characters"}
 		}
 	}
-	p := &parser{text: []rune(q)}
+	p := &parser{Terms: t, text: []rune(q)}
 	p.space()
 	if p.done() {
 		p.failf("a query needs at least one term, such as type:card")
@@ -49,6 +52,7 @@ func parse(q string) (n Node, err error) {
 // of the query also skips the space after it. If the query is not valid, it
 // panics with an [*Error].
 type parser struct {
+	Terms
 	text []rune
 	at   int
 }
@@ -86,8 +90,8 @@ func (p *parser) word(w string) bool {
 	return true
 }
 
-func (p *parser) or(depth int) Node {
-	var nodes Or
+func (p *parser) or(depth int) storage.Cond {
+	var nodes storage.Or
 	for {
 		nodes = append(nodes, p.and(depth))
 		if !p.word("OR") {
@@ -100,8 +104,8 @@ func (p *parser) or(depth int) Node {
 	return nodes
 }
 
-func (p *parser) and(depth int) Node {
-	var nodes And
+func (p *parser) and(depth int) storage.Cond {
+	var nodes storage.And
 	for {
 		nodes = append(nodes, p.unary(depth))
 		if !p.word("AND") && (p.done() || p.next(")") || p.atOr()) {
@@ -120,7 +124,7 @@ func (p *parser) atOr() bool {
 	return ahead.word("OR")
 }
 
-func (p *parser) unary(depth int) Node {
+func (p *parser) unary(depth int) storage.Cond {
 	if depth > maxDepth {
 		p.failf("parentheses and negations may be nested at most %d levels deep", maxDepth)
 	}
@@ -130,10 +134,10 @@ func (p *parser) unary(depth int) Node {
 	} else if !p.word("NOT") {
 		return p.primary(depth)
 	}
-	return Not{p.unary(depth + 1)}
+	return storage.Not{Cond: p.unary(depth + 1)}
 }
 
-func (p *parser) primary(depth int) Node {
+func (p *parser) primary(depth int) storage.Cond {
 	if !p.next("(") {
 		return p.term()
 	}
@@ -150,7 +154,7 @@ func (p *parser) primary(depth int) Node {
 }
 
 // term reads field:value.
-func (p *parser) term() Node {
+func (p *parser) term() storage.Cond {
 	start := p.at
 	field, key := p.field()
 	build, known := terms[field]
@@ -161,7 +165,7 @@ func (p *parser) term() Node {
 	p.space()
 	v := p.value(field)
 	v.key = key
-	return build(v)
+	return build(p, v)
 }
 
 // field reads the name of a field up to the colon, and the key for metadata.

@@ -7,9 +7,41 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mr-tron/base58"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
+// words are terms that keep their values.
+type words struct{}
+
+type dataIs struct {
+	storage.Cond
+	Value string
+}
+
+type metadataIs struct {
+	storage.Cond
+	Key, Value string
+}
+
+type inContainer struct {
+	storage.Cond
+	Path   string
+	Prefix bool
+}
+
+func (words) Data(value string) storage.Cond          { return dataIs{Value: value} }
+func (words) Metadata(key, value string) storage.Cond { return metadataIs{Key: key, Value: value} }
+func (words) Container(path string, prefix bool) storage.Cond {
+	return inContainer{Path: path, Prefix: prefix}
+}
+
+func not(c storage.Cond) storage.Cond { return storage.Not{Cond: c} }
+
 var someone = [16]byte{0x0a, 0xb1, 0xc2, 0xd3, 0xe4, 0xf5, 0x46, 0x07, 0x88, 0x19, 0x2a, 0x3b, 0x4c, 0x5d, 0x6e, 0x7f}
+
+var somePrint = storage.Key{1, 2, 3}
 
 const someoneText = "0ab1c2d3-e4f5-4607-8819-2a3b4c5d6e7f"
 
@@ -23,66 +55,67 @@ func utc(text string) time.Time {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	card, bank, a := TypeIs("card"), TypeIs("bank"), IDIs("a")
-	for q, want := range map[string]Node{
-		"type:card":                         card,
-		"  type:\tcard \r\n":                card,
-		"type: card":                        card,
-		`type:"card"`:                       card,
-		"id:a":                              a,
-		`id:"a b"`:                          IDIs("a b"),
-		`id:a\ b`:                           IDIs("a b"),
-		`id:"a*\"\\"`:                       IDIs(`a*"\`),
-		`id:\*\"\(`:                         IDIs(`*"(`),
-		"id:-a!":                            IDIs("-a!"),
-		`id:"AND"`:                          IDIs("AND"),
-		"data:4242":                         DataIs("4242"),
-		"data:\"a\nb\"":                     DataIs("a\nb"),
-		"data:\uFFFDé":                      DataIs("\uFFFDé"),
-		"data:a:b":                          DataIs("a:b"),
-		"fingerprint:2Fq":                   FingerprintIs("2Fq"),
-		"container:/pci/high/":              InContainer{Path: "/pci/high/"},
-		"container:/PCI/":                   InContainer{Path: "/pci/"},
-		"container:/":                       InContainer{Path: "/"},
-		"container:/pci/*":                  InContainer{Path: "/pci/", Prefix: true},
-		"container:/pci/H*":                 InContainer{Path: "/pci/h", Prefix: true},
-		`container:"/pci/*"`:                InContainer{Path: "/pci/", Prefix: true},
-		"container:*":                       InContainer{Prefix: true},
-		"metadata.user:Jane":                MetadataIs{"user", "Jane"},
-		`metadata.user:""`:                  MetadataIs{"user", ""},
-		"metadata.a.b-c_d:x":                MetadataIs{"a.b-c_d", "x"},
-		`metadata."a key: \"1\"":"x y"`:     MetadataIs{`a key: "1"`, "x y"},
-		`metadata.a\:b:c`:                   MetadataIs{"a:b", "c"},
-		"created_by:" + someoneText:         ByIs{CreatedBy, someone},
-		"modified_by:" + someoneText:        ByIs{ModifiedBy, someone},
-		`created_by:"` + someoneText + `"`:  ByIs{CreatedBy, someone},
-		"type:card AND type:bank":           And{card, bank},
-		"type:card type:bank":               And{card, bank},
-		"type:card(type:bank)":              And{card, bank},
-		"type:card OR type:bank":            Or{card, bank},
-		"type:card OR type:bank OR id:a":    Or{card, bank, a},
-		"type:card OR type:bank AND id:a":   Or{card, And{bank, a}},
-		"type:card OR type:bank id:a":       Or{card, And{bank, a}},
-		"(type:card OR type:bank) AND id:a": And{Or{card, bank}, a},
-		"( type:card )":                     card,
-		"NOT type:card":                     Not{card},
-		"!type:card":                        Not{card},
-		"-type:card":                        Not{card},
-		"! type:card":                       Not{card},
-		"NOT(type:card)":                    Not{card},
-		"NOT -type:card":                    Not{Not{card}},
-		"NOT-type:card":                     Not{Not{card}},
-		"NOT type:card OR id:a":             Or{Not{card}, a},
-		"NOT type:card id:a":                And{Not{card}, a},
-		"type:card NOT type:bank":           And{card, Not{bank}},
-		"type:card AND NOT type:bank":       And{card, Not{bank}},
-		"type:card -(type:bank !id:a)":      And{card, Not{And{bank, Not{a}}}},
-		"type:card OR(type:bank)AND!id:a":   Or{card, And{bank, Not{a}}},
+	card, bank, a := storage.TypeIn{"card"}, storage.TypeIn{"bank"}, storage.IDIn{"a"}
+	for q, want := range map[string]storage.Cond{
+		"type:card":          card,
+		"  type:\tcard \r\n": card,
+		"type: card":         card,
+		`type:"card"`:        card,
+		"id:a":               a,
+		`id:"a b"`:           storage.IDIn{"a b"},
+		`id:a\ b`:            storage.IDIn{"a b"},
+		`id:"a*\"\\"`:        storage.IDIn{`a*"\`},
+		`id:\*\"\(`:          storage.IDIn{`*"(`},
+		"id:-a!":             storage.IDIn{"-a!"},
+		`id:"AND"`:           storage.IDIn{"AND"},
+		"data:4242":          dataIs{Value: "4242"},
+		"data:\"a\nb\"":      dataIs{Value: "a\nb"},
+		"data:\uFFFDé":       dataIs{Value: "\uFFFDé"},
+		"data:a:b":           dataIs{Value: "a:b"},
+		"fingerprint:2Fq":    storage.Or{},
+		"fingerprint:" + base58.Encode(somePrint[:]): storage.FingerprintIs(somePrint),
+		"container:/pci/high/":                       inContainer{Path: "/pci/high/"},
+		"container:/PCI/":                            inContainer{Path: "/pci/"},
+		"container:/":                                inContainer{Path: "/"},
+		"container:/pci/*":                           inContainer{Path: "/pci/", Prefix: true},
+		"container:/pci/H*":                          inContainer{Path: "/pci/h", Prefix: true},
+		`container:"/pci/*"`:                         inContainer{Path: "/pci/", Prefix: true},
+		"container:*":                                inContainer{Prefix: true},
+		"metadata.user:Jane":                         metadataIs{Key: "user", Value: "Jane"},
+		`metadata.user:""`:                           metadataIs{Key: "user", Value: ""},
+		"metadata.a.b-c_d:x":                         metadataIs{Key: "a.b-c_d", Value: "x"},
+		`metadata."a key: \"1\"":"x y"`:              metadataIs{Key: `a key: "1"`, Value: "x y"},
+		`metadata.a\:b:c`:                            metadataIs{Key: "a:b", Value: "c"},
+		"created_by:" + someoneText:                  storage.ByIs{Field: storage.CreatedBy, ID: someone},
+		"modified_by:" + someoneText:                 storage.ByIs{Field: storage.ModifiedBy, ID: someone},
+		`created_by:"` + someoneText + `"`:           storage.ByIs{Field: storage.CreatedBy, ID: someone},
+		"type:card AND type:bank":                    storage.And{card, bank},
+		"type:card type:bank":                        storage.And{card, bank},
+		"type:card(type:bank)":                       storage.And{card, bank},
+		"type:card OR type:bank":                     storage.Or{card, bank},
+		"type:card OR type:bank OR id:a":             storage.Or{card, bank, a},
+		"type:card OR type:bank AND id:a":            storage.Or{card, storage.And{bank, a}},
+		"type:card OR type:bank id:a":                storage.Or{card, storage.And{bank, a}},
+		"(type:card OR type:bank) AND id:a":          storage.And{storage.Or{card, bank}, a},
+		"( type:card )":                              card,
+		"NOT type:card":                              not(card),
+		"!type:card":                                 not(card),
+		"-type:card":                                 not(card),
+		"! type:card":                                not(card),
+		"NOT(type:card)":                             not(card),
+		"NOT -type:card":                             not(not(card)),
+		"NOT-type:card":                              not(not(card)),
+		"NOT type:card OR id:a":                      storage.Or{not(card), a},
+		"NOT type:card id:a":                         storage.And{not(card), a},
+		"type:card NOT type:bank":                    storage.And{card, not(bank)},
+		"type:card AND NOT type:bank":                storage.And{card, not(bank)},
+		"type:card -(type:bank !id:a)":               storage.And{card, not(storage.And{bank, not(a)})},
+		"type:card OR(type:bank)AND!id:a":            storage.Or{card, storage.And{bank, not(a)}},
 		strings.Repeat("(", 20) + "id:a" + strings.Repeat(")", 20):      a,
-		"id:" + strings.Repeat("é", MaxLength-3):                        IDIs(strings.Repeat("é", MaxLength-3)),
-		"created_by:" + strings.ToUpper(someoneText) + " AND type:bank": And{ByIs{CreatedBy, someone}, bank},
+		"id:" + strings.Repeat("é", MaxLength-3):                        storage.IDIn{strings.Repeat("é", MaxLength-3)},
+		"created_by:" + strings.ToUpper(someoneText) + " AND type:bank": storage.And{storage.ByIs{Field: storage.CreatedBy, ID: someone}, bank},
 	} {
-		got, err := Parse(q)
+		got, err := Parse(q, words{})
 		if err != nil {
 			t.Errorf("Parse(%s): %v", q, err)
 		} else if diff := cmp.Diff(want, got); diff != "" {
@@ -95,7 +128,7 @@ func TestParseTimes(t *testing.T) {
 	t.Parallel()
 	var open time.Time
 	jan := func(day int) time.Time { return time.Date(2026, time.January, day, 0, 0, 0, 0, time.UTC) }
-	for v, want := range map[string]TimeIn{
+	for v, want := range map[string]storage.TimeIn{
 		"2026-01-31":                     {From: jan(31), To: utc("2026-02-01T00:00:00Z")},
 		`"2026-01-31"`:                   {From: jan(31), To: utc("2026-02-01T00:00:00Z")},
 		"2026-01-02T10:30":               {From: utc("2026-01-02T10:30:00Z"), To: utc("2026-01-02T10:31:00Z")},
@@ -123,12 +156,12 @@ func TestParseTimes(t *testing.T) {
 		},
 		"[2026-01-01 TO 2026-01-01T12:30]": {From: jan(1), To: utc("2026-01-01T12:31:00Z")},
 	} {
-		for name, field := range map[string]Field{"created_at:": CreatedAt, "modified_at:": ModifiedAt} {
-			want.Field = field
-			got, err := Parse(name + v)
+		for name, field := range map[string]storage.Field{"created_at:": storage.CreatedAt, "modified_at:": storage.ModifiedAt} {
+			want.Field, want.ExcludeTo = field, true
+			got, err := Parse(name+v, words{})
 			if err != nil {
 				t.Errorf("Parse(%s%s): %v", name, v, err)
-			} else if diff := cmp.Diff(Node(want), got); diff != "" {
+			} else if diff := cmp.Diff(storage.Cond(want), got); diff != "" {
 				t.Errorf("Parse(%s%s) (-want +got):\n%s", name, v, diff)
 			}
 		}
@@ -216,7 +249,7 @@ func TestParseErrors(t *testing.T) {
 		strings.Repeat("!", 21) + "id:a":                  {21, "20 levels deep"},
 		"id:" + strings.Repeat("é", MaxLength-2):          {MaxLength, "at most 200"},
 	} {
-		n, err := Parse(q)
+		n, err := Parse(q, words{})
 		var got *Error
 		if !errors.As(err, &got) || n != nil {
 			t.Errorf("Parse(%q) = %v, %v, want an *Error", q, n, err)
@@ -230,7 +263,7 @@ func TestParseErrors(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	_, err := Parse("type:card ssn:123456789")
+	_, err := Parse("type:card ssn:123456789", words{})
 	const want = "query: at character 11: unknown field; the fields are " + fieldNames
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -1,4 +1,5 @@
-// Package query parses the language for searching tokens.
+// Package query turns the language for searching tokens into conditions of the
+// storage.
 //
 // A query consists of terms, field:value, joined by AND and OR, negated by
 // NOT, '!' or '-', and grouped by parentheses. NOT binds tighter than AND,
@@ -32,7 +33,8 @@ package query
 import (
 	"fmt"
 	"strings"
-	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // MaxLength is the maximum length of a query, in characters.
@@ -53,73 +55,19 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("query: at character %d: %s", e.Offset+1, e.Msg)
 }
 
-// Node is a condition on tokens: And, Or, Not, or one of the terms.
-type Node interface{ isNode() }
-
-type (
-	// And holds if all of its nodes hold. Parse returns at least two.
-	And []Node
-	// Or holds if one of its nodes holds. Parse returns at least two.
-	Or []Node
-	// Not holds if its node does not hold.
-	Not struct{ Node Node }
-
-	// IDIs holds for the token with this id.
-	IDIs string
-	// TypeIs holds for tokens of this type.
-	TypeIs string
-	// DataIs holds for tokens that have a search index with this value.
-	DataIs string
-	// FingerprintIs holds for tokens with this fingerprint, in text form.
-	// Text that is not a fingerprint matches no token.
-	FingerprintIs string
-	// InContainer holds for tokens in a container that equals Path or, if
-	// Prefix is true, starts with Path. Path is in lower case.
-	InContainer struct {
-		Path   string
-		Prefix bool
-	}
-	// MetadataIs holds for tokens with this pair. Values are compared in the
-	// form that Fold returns. Value has the original form.
-	MetadataIs struct{ Key, Value string }
-	// ByIs holds for tokens that this actor created or last changed. Parse
-	// never returns the zero ID.
-	ByIs struct {
-		Field Field
-		ID    [16]byte
-	}
-	// TimeIn holds for tokens whose time is not before From and is before To.
-	// A zero time is an open end. Both are in UTC, in whole microseconds. A
-	// token that was never modified is in no range of ModifiedAt.
-	TimeIn struct {
-		Field    Field
-		From, To time.Time
-	}
-)
+// Terms makes the conditions on values that a storage does not know: it has hashes
+// of them.
+type Terms interface {
+	// Data is for tokens that have a search index with this value.
+	Data(value string) storage.Cond
+	// Metadata is for tokens with this pair. Values are compared in the form that
+	// Fold returns.
+	Metadata(key, value string) storage.Cond
+	// Container is for tokens in a container that equals path or, if prefix is
+	// true, starts with path. The path is in lower case.
+	Container(path string, prefix bool) storage.Cond
+}
 
 // Fold returns the form in which metadata values are compared. A database
 // index must use the same form.
 func Fold(value string) string { return strings.ToLower(value) }
-
-// Field selects a field for ByIs and TimeIn.
-type Field uint8
-
-// The fields of ByIs and of TimeIn.
-const (
-	CreatedBy Field = iota + 1
-	CreatedAt
-	ModifiedBy
-	ModifiedAt
-)
-
-func (And) isNode()           {}
-func (Or) isNode()            {}
-func (Not) isNode()           {}
-func (IDIs) isNode()          {}
-func (TypeIs) isNode()        {}
-func (DataIs) isNode()        {}
-func (FingerprintIs) isNode() {}
-func (InContainer) isNode()   {}
-func (MetadataIs) isNode()    {}
-func (ByIs) isNode()          {}
-func (TimeIn) isNode()        {}

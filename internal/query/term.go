@@ -1,50 +1,64 @@
 package query
 
 import (
-	"encoding/hex"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/mr-tron/base58"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// terms builds the node of each field from its value.
-var terms = map[string]func(value) Node{
-	"id":          textTerm(func(v value) Node { return IDIs(v.text) }),
-	"type":        textTerm(func(v value) Node { return TypeIs(v.text) }),
-	"data":        textTerm(func(v value) Node { return DataIs(v.text) }),
-	"fingerprint": textTerm(func(v value) Node { return FingerprintIs(v.text) }),
+// terms builds the condition of each field from its value.
+var terms = map[string]func(Terms, value) storage.Cond{
+	"id":          textTerm(func(_ Terms, id string) storage.Cond { return storage.IDIn{id} }),
+	"type":        textTerm(func(_ Terms, typ string) storage.Cond { return storage.TypeIn{typ} }),
+	"data":        textTerm(Terms.Data),
+	"fingerprint": textTerm(fingerprint),
 	"metadata.":   metadataTerm,
 	"container":   containerTerm,
-	"created_by":  byTerm(CreatedBy),
-	"modified_by": byTerm(ModifiedBy),
-	"created_at":  timeTerm(CreatedAt),
-	"modified_at": timeTerm(ModifiedAt),
+	"created_by":  byTerm(storage.CreatedBy),
+	"modified_by": byTerm(storage.ModifiedBy),
+	"created_at":  timeTerm(storage.CreatedAt),
+	"modified_at": timeTerm(storage.ModifiedAt),
 }
 
 const wildcardRule = "'*' works only at the end of a container and as an end of a range; put it in quotes to search for the character"
 
 // textTerm builds terms whose value is any non-empty text.
-func textTerm(node func(value) Node) func(value) Node {
-	return func(v value) Node {
+func textTerm(cond func(Terms, string) storage.Cond) func(Terms, value) storage.Cond {
+	return func(t Terms, v value) storage.Cond {
 		if v.star >= 0 {
 			panic(&Error{v.star, wildcardRule})
 		}
 		if v.text == "" {
 			panic(&Error{v.at, "only metadata values can be empty"})
 		}
-		return node(v)
+		return cond(t, v.text)
 	}
 }
 
-func metadataTerm(v value) Node {
+// fingerprint returns a condition that finds nothing if the text is not a
+// fingerprint.
+func fingerprint(_ Terms, text string) storage.Cond {
+	raw, err := base58.Decode(text)
+	if err != nil || len(raw) != len(storage.Key{}) {
+		return storage.Or{}
+	}
+	return storage.FingerprintIs(raw)
+}
+
+func metadataTerm(t Terms, v value) storage.Cond {
 	if v.star >= 0 {
 		panic(&Error{v.star, wildcardRule})
 	}
-	return MetadataIs{v.key, v.text}
+	return t.Metadata(v.key, v.text)
 }
 
 // containerTerm builds the term of a path. Paths contain no '*', so a '*' at
 // the end is a wildcard even in quotes.
-func containerTerm(v value) Node {
+func containerTerm(t Terms, v value) storage.Cond {
 	path, isPrefix := strings.CutSuffix(v.text, "*")
 	other := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '/')
@@ -55,59 +69,54 @@ func containerTerm(v value) Node {
 		panic(&Error{v.at, "expected a container, a path of letters, digits, '_' and '-' that starts and ends with '/', " +
 			"or the beginning of one followed by '*'"})
 	}
-	return InContainer{strings.ToLower(path), isPrefix}
+	return t.Container(strings.ToLower(path), isPrefix)
 }
 
 // byTerm builds terms whose value is a UUID.
-func byTerm(field Field) func(value) Node {
-	return func(v value) Node {
-		id, ok := parseUUID(v.text)
-		if !ok || id == [16]byte{} {
+func byTerm(field storage.Field) func(Terms, value) storage.Cond {
+	return func(_ Terms, v value) storage.Cond {
+		id, err := uuid.Parse(v.text)
+		if len(v.text) != 36 || err != nil || id == uuid.Nil {
 			panic(&Error{v.at, "expected a UUID, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, not all of them zero"})
 		}
-		return ByIs{field, id}
+		return storage.ByIs{Field: field, ID: storage.ID(id)}
 	}
-}
-
-func parseUUID(s string) (id [16]byte, ok bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return id, false
-	}
-	n, err := hex.Decode(id[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:]))
-	return id, err == nil && n == len(id)
 }
 
 // timeTerm builds terms whose value is a time or a range of times.
-func timeTerm(field Field) func(value) Node {
-	return func(v value) Node {
-		if !v.isRange {
-			start, end := interval(v)
-			return TimeIn{field, start, end}
+func timeTerm(field storage.Field) func(Terms, value) storage.Cond {
+	return func(_ Terms, v value) storage.Cond {
+		t := storage.TimeIn{Field: field, ExcludeTo: true}
+		if v.isRange {
+			t.From, t.To = v.bounds()
+		} else {
+			t.From, t.To = interval(v)
 		}
-		return rangeTerm(field, v)
+		return t
 	}
 }
 
-func rangeTerm(field Field, v value) Node {
-	t := TimeIn{Field: field}
+// bounds returns the start and the exclusive end of a range. A zero time is an open
+// end.
+func (v *value) bounds() (from, to time.Time) {
 	if v.from != nil {
 		start, end := interval(*v.from)
-		t.From = start
+		from = start
 		if v.withoutFrom {
-			t.From = end
+			from = end
 		}
 	}
 	if v.to != nil {
 		start, end := interval(*v.to)
-		t.To = end
+		to = end
 		if v.withoutTo {
-			t.To = start
+			to = start
 		}
 	}
-	if v.from != nil && v.to != nil && !t.From.Before(t.To) {
+	if v.from != nil && v.to != nil && !from.Before(to) {
 		panic(&Error{v.at, "a range must end after it starts"})
 	}
-	return t
+	return from, to
 }
 
 const minYear = 1900

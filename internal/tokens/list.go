@@ -1,11 +1,13 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
@@ -116,21 +118,16 @@ func ReadQuery(ctx context.Context, op *core.Op, text string) (where storage.And
 	if !form.CheckText(bad, "query", text) {
 		return nil, false, fault.Of(bad)
 	}
-	node, err := query.Parse(text)
-	if err != nil {
-		var syntax *query.Error
-		if errors.As(err, &syntax) {
-			err = fault.Field("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
-		}
-		return nil, false, err
+	var unread error
+	search := find.Search{Ring: op.State.Ring, Sets: sync.OnceValue(func() (sets []storage.ContainerSet) {
+		sets, unread = op.DB().ContainerSets(ctx, op.TenantID())
+		return sets
+	})}
+	cond, err := query.Parse(text, &search)
+	if syntax, ok := errors.AsType[*query.Error](err); ok {
+		err = fault.Field("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
 	}
-	search := find.Search{Ring: op.State.Ring}
-	if find.AsksContainer(node) {
-		if search.Sets, err = op.DB().ContainerSets(ctx, op.TenantID()); err != nil {
-			return nil, false, err
-		}
-	}
-	return storage.And{search.Cond(node)}, find.AsksData(node), nil
+	return storage.And{cond}, search.AsksData, cmp.Or(err, unread)
 }
 
 // Find returns the condition of a list: the requested condition, and that the

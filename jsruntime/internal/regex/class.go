@@ -10,23 +10,7 @@ import (
 // class reads a class in brackets.
 func (p *parser) class() node {
 	p.pos++
-	if p.flags.sets {
-		return p.setTree(p.setClass(0))
-	}
-	negated := p.accept("^")
-	var ranges []runeRange
-	for p.peek(0) != ']' {
-		from, c := p.classAtom()
-		if p.peek(0) != '-' || p.peek(1) == ']' || p.peek(1) < 0 {
-			ranges = append(ranges, from...)
-			continue
-		}
-		p.pos++
-		to, d := p.classAtom()
-		ranges = append(ranges, p.span(from, to, c, d)...)
-	}
-	p.pos++
-	return p.closed(ranges, negated)
+	return p.setTree(p.setClass(0))
 }
 
 // span returns a range. In old code, a class at one of its ends makes the
@@ -41,37 +25,6 @@ func (p *parser) span(from, to []runeRange, c, d rune) []runeRange {
 		p.fail("Invalid character class")
 	}
 	return slices.Concat(from, []runeRange{{'-', '-'}}, to)
-}
-
-// closed returns a class that includes the characters that differ only in case,
-// if the flags ignore case.
-func (p *parser) closed(ranges []runeRange, negated bool) node {
-	ranges = p.flags.folds().close(ranges)
-	if negated {
-		ranges = complement(ranges)
-	}
-	return setNode{ranges}
-}
-
-// classAtom reads one part of a class. It returns the part and its character,
-// or -1 if it is not a single character.
-func (p *parser) classAtom() ([]runeRange, rune) {
-	c := p.peek(0)
-	next := p.peek(1)
-	switch {
-	case c < 0:
-		p.fail("Unterminated character class")
-	case c != '\\':
-		p.pos++
-		return []runeRange{{c, c}}, c
-	case classEscapes[next] != nil:
-		p.pos += 2
-		return p.escapedClass(next), -1
-	case p.flags.full() && (next == 'p' || next == 'P'):
-		return p.property(inClass).ranges, -1
-	}
-	c = p.character(true)
-	return []runeRange{{c, c}}, c
 }
 
 // classEscapes are the characters of \d, \s and \w, and their complements.
@@ -114,7 +67,7 @@ func (p *parser) property(where string) runeSet {
 	if negated {
 		ranges = complement(ranges)
 	}
-	return runeSet{ranges: ranges}
+	return runeSet{ranges: ranges, closed: p.flags.sets}
 }
 
 // runeSet is the content of a class: characters and, with the flag v, also
@@ -122,6 +75,7 @@ func (p *parser) property(where string) runeSet {
 type runeSet struct {
 	ranges  []runeRange
 	strings []string
+	closed  bool // has the other case of each character, if the flags ignore case
 }
 
 // textSet returns the set of texts that are separated by spaces.
@@ -143,9 +97,13 @@ func (s *runeSet) add(text []rune) {
 	}
 }
 
-// setTree returns the node of a set. Its longest texts come first.
+// setTree returns the node of a set. It includes the characters that differ only in
+// case, if the flags ignore case. Its longest texts come first.
 func (p *parser) setTree(s runeSet) node {
-	chars := p.closed(s.ranges, false)
+	chars := setNode{s.ranges}
+	if !s.closed {
+		chars.ranges = p.flags.folds().close(s.ranges)
+	}
 	if len(s.strings) == 0 {
 		return chars
 	}
@@ -169,18 +127,16 @@ func (p *parser) setTree(s runeSet) node {
 	return out
 }
 
-// setClass reads a class of the flag v, after its opening bracket.
+// setClass reads a class after its opening bracket. Only the flag v has operators
+// and classes within classes.
 func (p *parser) setClass(depth int) runeSet {
 	if depth > maxGroups {
 		p.fail("Regular expression too large")
 	}
 	negated := p.accept("^")
 	out := p.setUnion(depth)
-	switch {
-	case p.looksAt("&&"):
-		out = p.setOperation("&&", out, depth)
-	case p.looksAt("--"):
-		out = p.setOperation("--", out, depth)
+	if operator := p.operator(); operator != "" {
+		out = p.setOperation(operator, out, depth)
 	}
 	switch c := p.peek(0); {
 	case c < 0:
@@ -195,7 +151,17 @@ func (p *parser) setClass(depth int) runeSet {
 	if len(out.strings) > 0 {
 		p.fail("Negated character class may contain strings")
 	}
-	return runeSet{ranges: complement(p.flags.folds().close(out.ranges))}
+	return runeSet{ranges: complement(p.flags.folds().close(out.ranges)), closed: true}
+}
+
+// operator returns the operator of the flag v that follows, or "".
+func (p *parser) operator() string {
+	for _, operator := range []string{"&&", "--"} {
+		if p.flags.sets && p.looksAt(operator) {
+			return operator
+		}
+	}
+	return ""
 }
 
 // setUnion reads adjacent operands. If an operator follows, there may be only
@@ -203,7 +169,7 @@ func (p *parser) setClass(depth int) runeSet {
 func (p *parser) setUnion(depth int) runeSet {
 	var out runeSet
 	for n := 0; ; n++ {
-		if p.looksAt("&&") || p.looksAt("--") {
+		if p.operator() != "" {
 			switch {
 			case n == 0:
 				p.fail("Invalid character in character class")
@@ -216,16 +182,10 @@ func (p *parser) setUnion(depth int) runeSet {
 			break
 		}
 		operand, from := p.setOperand(depth)
-		if p.peek(0) == '-' && p.peek(1) != '-' {
+		if next := p.peek(1); p.peek(0) == '-' && (p.flags.sets && next != '-' || !p.flags.sets && next != ']' && next >= 0) {
 			p.pos++
-			_, to := p.setOperand(depth)
-			switch {
-			case from < 0 || to < 0:
-				p.fail("Invalid character class")
-			case from > to:
-				p.fail("Range out of order in character class")
-			}
-			operand = runeSet{ranges: []runeRange{{from, to}}}
+			other, to := p.setOperand(depth)
+			operand.ranges = p.span(operand.ranges, other.ranges, from, to)
 			n++ // a range is not an operand of an operator
 		}
 		out.ranges = append(out.ranges, operand.ranges...)
@@ -273,12 +233,12 @@ const reservedDoubles = "&!#$%*+,.:;<=>?@^`~"
 func (p *parser) setOperand(depth int) (runeSet, rune) {
 	c, next := p.peek(0), p.peek(1)
 	switch {
-	case c == '[':
+	case c == '[' && p.flags.sets:
 		p.pos++
 		return p.setClass(depth + 1), -1
-	case c == '\\' && next == 'q' && p.peek(2) == '{':
+	case c == '\\' && next == 'q' && p.peek(2) == '{' && p.flags.sets:
 		return p.quotedStrings(), -1
-	case c == '\\' && (next == 'p' || next == 'P'):
+	case c == '\\' && (next == 'p' || next == 'P') && p.flags.full():
 		return p.property(inClass), -1
 	case c == '\\' && classEscapes[next] != nil:
 		p.pos += 2
@@ -296,6 +256,7 @@ func (p *parser) setCharacter() rune {
 		return p.character(true)
 	case c < 0:
 		p.fail("Unterminated character class")
+	case !p.flags.sets:
 	case strings.ContainsRune("()[]{}/-|", c):
 		p.fail("Invalid character in character class")
 	case strings.ContainsRune(reservedDoubles, c) && p.peek(1) == c:
