@@ -131,7 +131,10 @@ func (o *Options) withDefaults() Options {
 // ends in a slash, with [http.StripPrefix]. opts may be nil. The handler works
 // until the vault is closed, and needs no closing.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
-	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), rotations: newRotations(), names: newNames(), tally: &tally{vault: v}}
+	h := &handler{
+		vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), tally: &tally{vault: v},
+		rotations: &rotations{all: map[uuid.UUID]*rotationView{}}, names: &names{all: map[nameKey]knownName{}},
+	}
 	h.live = feeds[span, []byte]{room: 1, follow: h.followOverview}
 	h.logs = feeds[uuid.UUID, []vault.LogEntry]{room: 16, follow: h.followLog}
 	for _, rt := range h.routes() {

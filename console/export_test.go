@@ -57,11 +57,8 @@ func Join(c http.Handler, n int) (screens []<-chan []byte, round, leave func()) 
 func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended bool, err error) {
 	q := &request{handler: &handler{opts: Options{Authorize: authorize}}, w: httptest.NewRecorder(), r: r, role: Viewer}
 	q.identify()
-	s, err := q.stream()
-	if err != nil {
-		return false, err
-	}
-	err = each[int](q, s, "news", nil, nil)
+	quiet := &feeds[int, int]{follow: func(ctx context.Context, _ int, _ func(int)) { <-ctx.Done() }}
+	err = follow(q, quiet, 0, "news", nil)
 	return errors.Is(err, errRevoked), err
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -127,15 +126,11 @@ const maxOrigin = 45
 // origin marks a call in the log as made in the console, and names the client
 // address. It shortens an address that is too long to its network.
 func origin(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return fromConsole
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return fromConsole
-	}
-	addr = addr.Unmap().WithZone("")
+	addr := at.Addr().Unmap().WithZone("")
 	text := fromConsole + " " + addr.String()
 	if len(text) > maxOrigin {
 		network, _ := addr.Prefix(64) // only an IPv6 address is that long

@@ -171,7 +171,9 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 		}
 		location := "./" // relative: http.Redirect would not know the prefix
 		if secure := overTLS(r, l.TLSProxy); secure || inPath {
-			l.signIn(w, token, secure)
+			if session, ok := l.open(token); ok {
+				setCookie(w, session, int(sessionLife.Seconds()), secure)
+			}
 		} else if moved, ok := l.move(token); ok {
 			location = "." + l.path + "/?" + linkParameter + "=" + moved
 		}
@@ -220,15 +222,6 @@ func (l *Link) clean() {
 	now := l.now()
 	maps.DeleteFunc(l.sessions, func(_ [32]byte, s *linkSession) bool { return !l.lasts(s) })
 	maps.DeleteFunc(l.moved, func(_ string, s linkSession) bool { return now.Sub(s.signed) > time.Minute })
-}
-
-// signIn gives the browser a session for the token of the link.
-func (l *Link) signIn(w http.ResponseWriter, token string, secure bool) {
-	session, ok := l.open(token)
-	if !ok {
-		return
-	}
-	setCookie(w, session, int(sessionLife.Seconds()), secure)
 }
 
 // setCookie sets the cookie of a session. A cookie without a Path belongs to the

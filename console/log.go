@@ -262,14 +262,8 @@ func (h *handler) followLog(ctx context.Context, tenant uuid.UUID, send func([]v
 // pages that follow its log.
 func (q *request) logEvents(c *vault.Owner, _ *vault.Tenant) error {
 	f, p, _ := q.logFilter()
-	batches, leave := q.logs.join(c.TenantID())
-	defer leave()
-	s, err := q.stream()
-	if err != nil {
-		return err
-	}
 	asked := func(e *vault.LogEntry) bool { return matches(&p, e) && (f.Console || !consoleRead(e)) }
-	return each(q, s, "entries", batches, func(batch []vault.LogEntry) []byte { return q.rows(c, batch, asked) })
+	return follow(q, &q.logs, c.TenantID(), "entries", func(batch []vault.LogEntry) []byte { return q.rows(c, batch, asked) })
 }
 
 // rows renders entries, newest first. Links are relative to the page of the log,

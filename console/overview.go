@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -31,6 +30,7 @@ type overview struct {
 type keyAge struct {
 	Name    string
 	Tenants int
+	most    time.Duration
 }
 
 // mostTenants bounds the number of tenants in the figures of the overview.
@@ -103,43 +103,25 @@ func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 		return nil, err
 	}
 	o.Totals = *sum
-	ages := map[string]int{}
-	for _, made := range sum.SealedSince {
-		ages[ageName(time.Since(made))]++
-	}
-	o.KeyAges = agesOf(ages)
+	o.KeyAges = agesOf(sum.SealedSince)
 	return o, nil
 }
 
 // keyAges are the age groups, youngest first.
-var keyAges = []struct {
-	name string
-	most time.Duration
-}{
-	{"up to 90 days", 90 * 24 * time.Hour},
-	{"up to a year", 365 * 24 * time.Hour},
-	{"up to 2 years", 2 * 365 * 24 * time.Hour},
-	{"older than 2 years", 1<<63 - 1},
+var keyAges = []keyAge{
+	{Name: "up to 90 days", most: 90 * 24 * time.Hour},
+	{Name: "up to a year", most: 365 * 24 * time.Hour},
+	{Name: "up to 2 years", most: 2 * 365 * 24 * time.Hour},
+	{Name: "older than 2 years", most: 1<<63 - 1},
 }
 
-func ageName(age time.Duration) string {
-	i, _ := slices.BinarySearchFunc(keyAges, age, func(a struct {
-		name string
-		most time.Duration
-	}, d time.Duration) int {
-		return cmp.Compare(a.most, d)
-	})
-	return keyAges[i].name
-}
-
-func agesOf(counts map[string]int) []keyAge {
-	var out []keyAge
-	for _, a := range keyAges {
-		if n := counts[a.name]; n > 0 {
-			out = append(out, keyAge{a.name, n})
-		}
+// agesOf counts tenants by when the key that seals their data was made.
+func agesOf(made []time.Time) []keyAge {
+	out := slices.Clone(keyAges)
+	for _, at := range made {
+		out[slices.IndexFunc(out, func(a keyAge) bool { return time.Since(at) <= a.most })].Tenants++
 	}
-	return out
+	return slices.DeleteFunc(out, func(a keyAge) bool { return a.Tenants == 0 })
 }
 
 // span returns the span that the URL names.
@@ -177,11 +159,5 @@ func (h *handler) sendOverview(ctx context.Context, s span, send func([]byte)) {
 
 // overviewEvents keeps the first page up to date.
 func (q *request) overviewEvents() error {
-	news, leave := q.live.join(q.span())
-	defer leave()
-	s, err := q.stream()
-	if err != nil {
-		return err
-	}
-	return each(q, s, "overview", news, func(html []byte) []byte { return html })
+	return follow(q, &q.live, q.span(), "overview", func(html []byte) []byte { return html })
 }

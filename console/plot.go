@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,66 +39,48 @@ const (
 
 // plotsOf draws the plots of the overview.
 func plotsOf(f *figures) []plot {
-	count := func(get func(*point) int) []float64 {
-		out := make([]float64, len(f.Points))
-		for i := range f.Points {
-			out[i] = float64(get(&f.Points[i]))
-		}
-		return out
-	}
-	millis := func(get func(*point) time.Duration) []float64 {
-		out := make([]float64, len(f.Points))
-		for i := range f.Points {
-			out[i] = float64(get(&f.Points[i])) / float64(time.Millisecond)
-		}
-		return out
-	}
+	millis := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	whole := func(v float64) string { return fmt.Sprintf("%.0f", v) }
-	creates, reads := count(func(p *point) int { return p.Creates }), count(func(p *point) int { return p.Reads })
-	errors := count(func(p *point) int { return p.Errors })
-	p50, p99 := millis(func(p *point) time.Duration { return p.P50 }), millis(func(p *point) time.Duration { return p.P99 })
 	return []plot{
-		f.plot("creates", "Creates", whole, curve{"Creates", "a", creates, false}).total(f.Creates),
-		f.plot("reads", "Reads", whole, curve{"Reads", "a", reads, false}).total(f.Reads),
-		f.plot("errors", "Errors on this node", whole, curve{"Errors", "bad", errors, false}).total(f.Errors),
-		f.plot("latency", "Latency on this node", milliseconds, curve{"p99", "b", p99, true}, curve{"p50", "a", p50, true}).latency(f),
+		f.plot("creates", "Creates", whole, f.curve("Creates", "a", number(f.Creates), func(p *point) float64 { return float64(p.Creates) })),
+		f.plot("reads", "Reads", whole, f.curve("Reads", "a", number(f.Reads), func(p *point) float64 { return float64(p.Reads) })),
+		f.plot("errors", "Errors on this node", whole, f.curve("Errors", "bad", number(f.Errors), func(p *point) float64 { return float64(p.Errors) })),
+		f.plot("latency", "Latency on this node", milliseconds,
+			f.curve("p99", "b", duration(f.P99), func(p *point) float64 { return millis(p.P99) }),
+			f.curve("p50", "a", duration(f.P50), func(p *point) float64 { return millis(p.P50) })),
 	}
 }
 
-// curve is the input of a series.
+// curve is a series with its values.
 type curve struct {
-	name, class string
-	values      []float64
-	line        bool
+	series
+	values []float64
 }
 
-func (p plot) total(n int) plot {
-	p.Series[0].Total = number(n)
-	return p
+// curve returns the values of a series at all points.
+func (f *figures) curve(name, class, total string, value func(*point) float64) curve {
+	c := curve{series{Name: name, Class: class, Total: total}, make([]float64, len(f.Points))}
+	for i := range f.Points {
+		c.values[i] = value(&f.Points[i])
+	}
+	return c
 }
 
-func (p plot) latency(f *figures) plot {
-	p.Series[0].Total, p.Series[1].Total = duration(f.P99), duration(f.P50)
-	return p
-}
-
+// plot returns a plot of one curve as bars, or of several curves as lines.
 func (f *figures) plot(id, title string, text func(float64) string, curves ...curve) plot {
 	most := 0.0
 	for _, c := range curves {
-		for _, v := range c.values {
-			most = max(most, v)
-		}
+		most = max(most, slices.Max(c.values))
 	}
 	p := plot{ID: id, Title: title, Most: text(most), From: clock(f.Points[0].At), To: "now"}
 	p.About = fmt.Sprintf("%s over time, from %s to now, peak %s", title, p.From, p.Most)
 	for _, c := range curves {
-		s := series{Name: c.name, Class: c.class}
-		if c.line {
-			s.Lines = lines(c.values, most)
+		if len(curves) > 1 {
+			c.Lines = lines(c.values, most)
 		} else {
-			s.Bars = bars(c.values, most)
+			c.Bars = bars(c.values, most)
 		}
-		p.Series = append(p.Series, s)
+		p.Series = append(p.Series, c.series)
 	}
 	p.Rows = rowsOf(f.Points, text, curves)
 	return p

@@ -66,8 +66,6 @@ const (
 	maxNames = 10_000
 )
 
-func newNames() *names { return &names{all: map[nameKey]knownName{}} }
-
 // get returns a cached name that is not too old.
 func (n *names) get(k nameKey) (name string, ok bool) {
 	n.mu.Lock()

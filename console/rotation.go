@@ -2,13 +2,10 @@ package console
 
 import (
 	"bytes"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault"
 )
 
 // rotations are the key rotations that this console has started.
@@ -16,8 +13,6 @@ type rotations struct {
 	mu  sync.Mutex
 	all map[uuid.UUID]*rotationView
 }
-
-func newRotations() *rotations { return &rotations{all: map[uuid.UUID]*rotationView{}} }
 
 // rotationView is the progress of a rotation.
 type rotationView struct {
@@ -95,10 +90,4 @@ func (q *request) rotationEvents() error {
 		case <-tick.C:
 		}
 	}
-}
-
-// asInvalid returns err as an error about fields.
-func asInvalid(err error) (*vault.InvalidError, bool) {
-	var bad *vault.InvalidError
-	return bad, errors.As(err, &bad)
 }

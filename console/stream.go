@@ -51,9 +51,6 @@ func (s *stream) send(event string, data []byte) error {
 	return s.write(b.String())
 }
 
-// still sends a comment, which keeps the stream alive.
-func (s *stream) still() error { return s.write(":\n\n") }
-
 func (s *stream) write(text string) error {
 	if !s.q.mayStill() {
 		return errRevoked
@@ -68,20 +65,25 @@ func (s *stream) write(text string) error {
 	return nil
 }
 
-// each sends the values of a channel as HTML until the channel is closed, the browser
+// follow streams the news of a source as HTML until the source ends, the browser
 // disconnects, the user loses the right to see them, or the console stops. It skips
-// values without HTML.
-func each[T any](q *request, s *stream, event string, from <-chan T, html func(T) []byte) error {
+// news without HTML.
+func follow[K comparable, T any](q *request, all *feeds[K, T], source K, event string, html func(T) []byte) error {
+	news, leave := all.join(source)
+	defer leave()
+	s, err := q.stream()
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {
-		var err error
 		select {
 		case <-q.r.Context().Done():
 			return errGone
 		case <-q.opts.Stop:
 			return nil
-		case value, ok := <-from:
+		case value, ok := <-news:
 			if !ok {
 				return nil
 			}
@@ -89,7 +91,7 @@ func each[T any](q *request, s *stream, event string, from <-chan T, html func(T
 				err = s.send(event, data)
 			}
 		case <-tick.C:
-			err = s.still()
+			err = s.write(":\n\n") // a comment
 		}
 		if err != nil {
 			return err

@@ -201,7 +201,7 @@ func (p problems) Under(field string) []string {
 
 // problemsOf returns the problems of an invalid input, or nil for another error.
 func problemsOf(err error) problems {
-	if bad, ok := asInvalid(err); ok {
+	if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
 		return problems(bad.Fields)
 	}
 	return nil
