@@ -2,7 +2,9 @@ package egress
 
 import (
 	"container/list"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,10 +97,7 @@ func (p *pools) give(t *pool, c *anonymous) {
 // close closes the idle connections.
 func (p *pools) close() {
 	p.mu.Lock()
-	var all []*pool
-	for _, t := range p.all {
-		all = append(all, t)
-	}
+	all := slices.Collect(maps.Values(p.all))
 	p.mu.Unlock()
 	for _, t := range all {
 		t.CloseIdleConnections()

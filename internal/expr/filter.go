@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
@@ -167,10 +168,7 @@ func scalarText(v jsonx.Value) (string, bool) {
 	case jsonx.String, jsonx.Number:
 		return v.Text(), true
 	case jsonx.Bool:
-		if v.Bool() {
-			return "true", true
-		}
-		return "false", true
+		return strconv.FormatBool(v.Bool()), true
 	default:
 		return "", false
 	}

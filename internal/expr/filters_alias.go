@@ -11,8 +11,8 @@ import (
 func aliasFilters() []*filter {
 	return []*filter{
 		secretFilter("alias_card", aliasCard, or("reveal_bin", flagParam, false), or("reveal_last4", flagParam, false)),
-		secretFilter("alias_preserve_format", aliasFormat, or("first", countParam, 0), or("last", countParam, 0)),
-		secretFilter("alias_preserve_length", aliasLength, or("first", countParam, 0), or("last", countParam, 0)),
+		secretFilter("alias_preserve_format", aliasBetween(alphabetLike), or("first", countParam, 0), or("last", countParam, 0)),
+		secretFilter("alias_preserve_length", aliasBetween(anyAlphabet), or("first", countParam, 0), or("last", countParam, 0)),
 	}
 }
 
@@ -38,13 +38,7 @@ func aliasCard(ev *evaluator, in string, args []arg) string {
 	})
 }
 
-func aliasFormat(ev *evaluator, in string, args []arg) string {
-	return aliasBetween(ev, in, args, alphabetLike)
-}
-
-func aliasLength(ev *evaluator, in string, args []arg) string {
-	return aliasBetween(ev, in, args, func(string) string { return decimalDigits + lowerLetters + upperLetters })
-}
+func anyAlphabet(string) string { return decimalDigits + lowerLetters + upperLetters }
 
 // alphabetLike returns the characters of the same kind as c, or "" to keep it.
 func alphabetLike(c string) string {
@@ -61,22 +55,23 @@ func alphabetLike(c string) string {
 	}
 }
 
-// aliasBetween keeps the first and last characters according to args, unless
-// that would keep all of them.
-func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) string) string {
-	first, last := args[0].n, args[1].n
-	total := charCount(in)
-	if total <= first+last {
-		first, last = 0, 0
-	}
-	return alias(ev, in, func() func(int, string) string {
-		return func(i int, c string) string {
-			if i < first || i >= total-last {
-				return ""
-			}
-			return alphabet(c)
+// aliasBetween returns a filter that keeps the first and last characters according
+// to its arguments, unless that would keep all of them.
+func aliasBetween(alphabet func(c string) string) func(ev *evaluator, in string, args []arg) string {
+	return func(ev *evaluator, in string, args []arg) string {
+		first, last, total := args[0].n, args[1].n, charCount(in)
+		if total <= first+last {
+			first, last = 0, 0
 		}
-	})
+		return alias(ev, in, func() func(int, string) string {
+			return func(i int, c string) string {
+				if i < first || i >= total-last {
+					return ""
+				}
+				return alphabet(c)
+			}
+		})
+	}
 }
 
 const (

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"net/url"
 	"strconv"
 	"strings"
@@ -53,20 +54,18 @@ func urlDecode(s string) string {
 	}
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '+':
-			out = append(out, ' ')
-		case s[i] == '%' && i+2 < len(s) && hexValue(s[i+1]) >= 0 && hexValue(s[i+2]) >= 0:
-			out = append(out, byte(hexValue(s[i+1])<<4|hexValue(s[i+2])))
-			i += 2
-		default:
-			out = append(out, s[i])
+		b := [1]byte{s[i]}
+		if s[i] == '+' {
+			b[0] = ' '
+		} else if s[i] == '%' && i+2 < len(s) {
+			if _, err := hex.Decode(b[:], []byte(s[i+1:i+3])); err == nil {
+				i += 2
+			}
 		}
+		out = append(out, b[0])
 	}
 	return string(out)
 }
-
-func hexValue(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
 // validText rejects decoded bytes that are not valid UTF-8, instead of changing
 // them.

@@ -15,18 +15,10 @@ func textFilters() []*filter {
 		textFilter("prepend", func(ev *evaluator, in string, args []arg) string {
 			return concat(ev, args[0].text, in)
 		}, required("text", textParam)),
-		textFilter("remove", func(ev *evaluator, in string, args []arg) string {
-			return replace(ev, in, args[0].text, "", -1)
-		}, required("search", textParam)),
-		textFilter("remove_first", func(ev *evaluator, in string, args []arg) string {
-			return replace(ev, in, args[0].text, "", 1)
-		}, required("search", textParam)),
-		textFilter("replace", func(ev *evaluator, in string, args []arg) string {
-			return replace(ev, in, args[0].text, args[1].text, -1)
-		}, required("search", textParam), or("replacement", textParam, "")),
-		textFilter("replace_first", func(ev *evaluator, in string, args []arg) string {
-			return replace(ev, in, args[0].text, args[1].text, 1)
-		}, required("search", textParam), or("replacement", textParam, "")),
+		textFilter("remove", replace(-1), required("search", textParam)),
+		textFilter("remove_first", replace(1), required("search", textParam)),
+		textFilter("replace", replace(-1), required("search", textParam), or("replacement", textParam, "")),
+		textFilter("replace_first", replace(1), required("search", textParam), or("replacement", textParam, "")),
 		textFilter("truncate", truncate, or("length", countParam, 50), or("ellipsis", textParam, "...")),
 		textFilter("pad_left", func(ev *evaluator, in string, args []arg) string {
 			return padding(ev, in, args) + in
@@ -92,17 +84,23 @@ func concat(ev *evaluator, a, b string) string {
 	return a + b
 }
 
-// replace replaces the first n occurrences, or all if n is negative. As in
-// Liquid, empty text occurs before every character and at the end.
-func replace(ev *evaluator, in, search, replacement string, n int) string {
-	ev.spendText(len(in) + len(search))
-	found := strings.Count(in, search)
-	if n >= 0 {
-		found = min(found, n)
+// replace returns a filter that replaces the first n occurrences, or all if n is
+// negative. As in Liquid, empty text occurs before every character and at the end.
+func replace(n int) func(ev *evaluator, in string, args []arg) string {
+	return func(ev *evaluator, in string, args []arg) string {
+		search, replacement := args[0].text, ""
+		if len(args) > 1 {
+			replacement = args[1].text
+		}
+		ev.spendText(len(in) + len(search))
+		found := strings.Count(in, search)
+		if n >= 0 {
+			found = min(found, n)
+		}
+		ev.spend(found)
+		ev.fits(len(in)+found*(len(replacement)-len(search)), len(in))
+		return strings.Replace(in, search, replacement, n)
 	}
-	ev.spend(found)
-	ev.fits(len(in)+found*(len(replacement)-len(search)), len(in))
-	return strings.Replace(in, search, replacement, n)
 }
 
 // truncate shortens text to a length that includes the ellipsis.

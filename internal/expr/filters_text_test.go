@@ -104,6 +104,7 @@ var encodingCases = []filterCase{
 	{use: "url_encode", data: `{}`, fails: "needs text"},
 	{use: "url_decode", data: `"%27Stop%21%27+said+%C3%A9"`, want: `"'Stop!' said é"`},
 	{use: "url_decode", data: `"100% %zz %4"`, want: `"100% %zz %4"`},
+	{use: "url_decode", data: `"%\u0014\u0011"`, want: `"%\u0014\u0011"`}, // not the digits 4 and 1
 	{use: "url_decode", data: `"%ff"`, fails: "not valid UTF-8"},
 	{use: "url_decode", data: `{}`, fails: "needs text"},
 	{use: "base64_encode", data: `"one two three"`, want: `"b25lIHR3byB0aHJlZQ=="`},

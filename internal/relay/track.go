@@ -2,6 +2,7 @@ package relay
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -237,21 +238,11 @@ func (d *decoder) percent(out []unit) []unit {
 
 // letter returns what an escape of one letter means.
 func letter(b byte) (meaning rune, ok bool) {
-	switch b {
-	case '"', '\\', '/':
-		return rune(b), true
-	case 'b':
-		return '\b', true
-	case 'f':
-		return '\f', true
-	case 'n':
-		return '\n', true
-	case 'r':
-		return '\r', true
-	case 't':
-		return '\t', true
+	i := strings.IndexByte(`"\/bfnrt`, b)
+	if i < 0 {
+		return 0, false
 	}
-	return 0, false
+	return rune("\"\\/\b\f\n\r\t"[i]), true
 }
 
 // escape decodes an escape that is complete, and passes on text that is no escape.

@@ -1,6 +1,7 @@
 package jsonpath
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
@@ -20,21 +21,11 @@ type (
 )
 
 func (c anyOf) holds(s *search, current jsonx.Value) bool {
-	for _, sub := range c {
-		if sub.holds(s, current) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c, func(sub condition) bool { return sub.holds(s, current) })
 }
 
 func (c allOf) holds(s *search, current jsonx.Value) bool {
-	for _, sub := range c {
-		if !sub.holds(s, current) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(sub condition) bool { return !sub.holds(s, current) })
 }
 
 func (c negate) holds(s *search, current jsonx.Value) bool { return !c.condition.holds(s, current) }

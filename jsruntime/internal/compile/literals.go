@@ -27,14 +27,14 @@ func requiredNames(tree *ast.Program) []Literal {
 	}
 	var out []Literal
 	walkUnless(reflect.ValueOf(wrapper.Body.List), hidesRequire, func(n any) {
-		call, ok := n.(*ast.CallExpression)
-		if !ok || len(call.ArgumentList) == 0 {
-			return
+		args := callArguments(n, "require")
+		if len(args) != 1 {
+			args = callArguments(n, lowImport)
 		}
-		callee, ok := call.Callee.(*ast.Identifier)
-		name, isString := call.ArgumentList[0].(*ast.StringLiteral)
-		if ok && isString && (callee.Name == "require" && len(call.ArgumentList) == 1 || callee.Name == lowImport) {
-			out = append(out, Literal{name.Value.String(), tree.File.Position(int(call.Idx0()) - tree.File.Base()).Line})
+		if len(args) > 0 {
+			if name, ok := args[0].(*ast.StringLiteral); ok {
+				out = append(out, Literal{name.Value.String(), tree.File.Position(int(n.(ast.Node).Idx0()) - tree.File.Base()).Line})
+			}
 		}
 	})
 	return out

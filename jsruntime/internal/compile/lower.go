@@ -169,14 +169,10 @@ func plainDelegates(tree *ast.Program) {
 // callArguments returns the arguments if a node is a call of the named
 // function.
 func callArguments(n any, name string) []ast.Expression {
-	call, ok := n.(*ast.CallExpression)
-	if !ok {
-		return nil
+	if call, ok := n.(*ast.CallExpression); ok && isIdentifier(call.Callee, name) {
+		return call.ArgumentList
 	}
-	if callee, ok := call.Callee.(*ast.Identifier); !ok || callee.Name.String() != name {
-		return nil
-	}
-	return call.ArgumentList
+	return nil
 }
 
 // moduleBody turns the imports and exports of a module, as esbuild writes them,

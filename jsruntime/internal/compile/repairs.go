@@ -160,10 +160,8 @@ func nameClass(n ast.Expression, target any) {
 func callsEval(class *ast.ClassLiteral) bool {
 	found := false
 	walkUnless(reflect.ValueOf(class.Body), func(any) bool { return found }, func(n any) {
-		if call, ok := n.(*ast.CallExpression); ok {
-			callee, ok := call.Callee.(*ast.Identifier)
-			found = found || ok && callee.Name == "eval"
-		}
+		call, ok := n.(*ast.CallExpression)
+		found = found || ok && isIdentifier(call.Callee, "eval")
 	})
 	return found
 }
@@ -175,16 +173,11 @@ func htmlComments(tree *ast.Program) {
 		return
 	}
 	walk(tree, func(n any) {
-		call, ok := n.(*ast.CallExpression)
-		if !ok || len(call.ArgumentList) == 0 {
-			return
+		if args := callArguments(n, "eval"); len(args) > 0 {
+			if text, ok := args[0].(*ast.StringLiteral); ok {
+				text.Value = unistring.NewFromString(withoutHTML(text.Value.String()))
+			}
 		}
-		callee, ok := call.Callee.(*ast.Identifier)
-		text, isText := call.ArgumentList[0].(*ast.StringLiteral)
-		if !ok || !isText || callee.Name != "eval" {
-			return
-		}
-		text.Value = unistring.NewFromString(withoutHTML(text.Value.String()))
 	})
 }
 

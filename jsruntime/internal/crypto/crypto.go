@@ -7,20 +7,20 @@ import (
 	"crypto"
 	"crypto/hkdf"
 	"crypto/hmac"
-	"crypto/md5"
+	_ "crypto/md5"
 	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha1"
-	"crypto/sha256"
-	"crypto/sha3"
-	"crypto/sha512"
+	_ "crypto/sha1"
+	_ "crypto/sha256"
+	_ "crypto/sha3"
+	_ "crypto/sha512"
 	"crypto/subtle"
 	"encoding"
 	"hash"
 	"strings"
 
 	"github.com/dop251/goja"
-	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // Node has it, and old protocols use it
+	_ "golang.org/x/crypto/ripemd160" // Node has it, and old protocols use it
 	"golang.org/x/crypto/scrypt"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
@@ -119,27 +119,10 @@ var Natives = map[string]Native{
 }
 
 // digests are the hash functions by their names in Node.
-var digests = map[string]func() hash.Hash{
-	"md5":        md5.New,
-	"sha1":       sha1.New,
-	"sha224":     sha256.New224,
-	"sha256":     sha256.New,
-	"sha384":     sha512.New384,
-	"sha512":     sha512.New,
-	"sha512-224": sha512.New512_224,
-	"sha512-256": sha512.New512_256,
-	"sha3-224":   func() hash.Hash { return sha3.New224() },
-	"sha3-256":   func() hash.Hash { return sha3.New256() },
-	"sha3-384":   func() hash.Hash { return sha3.New384() },
-	"sha3-512":   func() hash.Hash { return sha3.New512() },
-	"ripemd160":  ripemd160.New,
-}
-
-// cryptoHashes are the hash functions that signatures may use.
-var cryptoHashes = map[string]crypto.Hash{
+var digests = map[string]crypto.Hash{
 	"md5": crypto.MD5, "sha1": crypto.SHA1, "sha224": crypto.SHA224, "sha256": crypto.SHA256, "sha384": crypto.SHA384,
-	"sha512": crypto.SHA512, "sha512-224": crypto.SHA512_224, "sha512-256": crypto.SHA512_256,
-	"sha3-256": crypto.SHA3_256, "sha3-384": crypto.SHA3_384, "sha3-512": crypto.SHA3_512,
+	"sha512": crypto.SHA512, "sha512-224": crypto.SHA512_224, "sha512-256": crypto.SHA512_256, "sha3-224": crypto.SHA3_224,
+	"sha3-256": crypto.SHA3_256, "sha3-384": crypto.SHA3_384, "sha3-512": crypto.SHA3_512, "ripemd160": crypto.RIPEMD160,
 }
 
 // digestName normalizes the name of a digest for the tables.
@@ -148,7 +131,7 @@ func digestName(name string) string {
 	name = strings.TrimPrefix(name, "rsa-")
 	name = strings.TrimSuffix(name, "withrsaencryption")
 	name = strings.TrimSuffix(name, "withrsa")
-	if short := strings.Replace(name, "sha-", "sha", 1); digests[short] != nil {
+	if short := strings.Replace(name, "sha-", "sha", 1); digests[short] != 0 {
 		return short
 	}
 	if name == "rmd160" || name == "ripemd" {
@@ -158,23 +141,23 @@ func digestName(name string) string {
 }
 
 // digest returns a hash function, or throws an error of a class.
-func (c *State) digest(class, name string) func() hash.Hash {
-	f, ok := digests[digestName(name)]
-	if !ok {
+func (c *State) digest(class, name string) crypto.Hash {
+	h := digests[digestName(name)]
+	if h == 0 {
 		panic(c.NewError(class, "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(name)))
 	}
-	return f
+	return h
 }
 
 // hashNew takes the name of a digest and, for an HMAC, the key.
 func (c *State) hashNew(args []goja.Value) goja.Value {
 	name := native.Arg(args, 0).String()
 	if key := native.Arg(args, 1); !goja.IsUndefined(key) {
-		c.hashes = append(c.hashes, hmac.New(c.digest("Error", name), c.BytesOf(key)))
+		c.hashes = append(c.hashes, hmac.New(c.digest("Error", name).New, c.BytesOf(key)))
 	} else {
-		f, ok := digests[digestName(name)]
-		c.Check(ok, "Error", "", "Digest method not supported")
-		c.hashes = append(c.hashes, f())
+		h := digests[digestName(name)]
+		c.Check(h != 0, "Error", "", "Digest method not supported")
+		c.hashes = append(c.hashes, h.New())
 	}
 	return c.VM.ToValue(len(c.hashes) - 1)
 }
@@ -185,7 +168,7 @@ func (c *State) hashState(args []goja.Value) hash.Hash {
 
 func (c *State) hashCopy(args []goja.Value) goja.Value {
 	state, ok := c.hashState(args).(encoding.BinaryMarshaler)
-	f := c.digest("TypeError", native.Arg(args, 1).String())()
+	f := c.digest("TypeError", native.Arg(args, 1).String()).New()
 	into, ok2 := f.(encoding.BinaryUnmarshaler)
 	c.Check(ok && ok2, "Error", "ERR_CRYPTO_HASH_FINALIZED", "This digest cannot be copied")
 	saved, err := state.MarshalBinary()
@@ -208,7 +191,7 @@ func (c *State) size(v goja.Value) int {
 func (c *State) pbkdf2(args []goja.Value) goja.Value {
 	iterations := native.Arg(args, 2).ToInteger()
 	c.Check(iterations >= 1, "RangeError", "ERR_OUT_OF_RANGE", `The value of "iterations" is out of range`)
-	out, err := pbkdf2.Key(c.digest("TypeError", native.Arg(args, 4).String()), string(c.BytesOf(native.Arg(args, 0))), c.BytesOf(native.Arg(args, 1)),
+	out, err := pbkdf2.Key(c.digest("TypeError", native.Arg(args, 4).String()).New, string(c.BytesOf(native.Arg(args, 0))), c.BytesOf(native.Arg(args, 1)),
 		int(iterations), c.size(native.Arg(args, 3)))
 	c.Check(err == nil, "Error", "ERR_CRYPTO_PBKDF2_ERROR", "PBKDF2 failed")
 	return c.Buffer(out)
@@ -226,7 +209,7 @@ func (c *State) scrypt(args []goja.Value) goja.Value {
 
 // hkdf takes digest, key, salt, info, length.
 func (c *State) hkdf(args []goja.Value) goja.Value {
-	out, err := hkdf.Key(c.digest("TypeError", native.Arg(args, 0).String()), c.BytesOf(native.Arg(args, 1)), c.BytesOf(native.Arg(args, 2)),
+	out, err := hkdf.Key(c.digest("TypeError", native.Arg(args, 0).String()).New, c.BytesOf(native.Arg(args, 1)), c.BytesOf(native.Arg(args, 2)),
 		string(c.BytesOf(native.Arg(args, 3))), c.size(native.Arg(args, 4)))
 	c.Check(err == nil, "RangeError", "ERR_CRYPTO_INVALID_KEYLEN", "Invalid key length")
 	return c.Buffer(out)

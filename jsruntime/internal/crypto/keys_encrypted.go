@@ -1,17 +1,14 @@
 package crypto
 
 import (
+	"crypto"
 	"crypto/cipher"
 	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // for reading old keys
-	"crypto/sha256"
-	"crypto/sha512"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
-	"hash"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -31,9 +28,9 @@ var (
 )
 
 // keyDigests are the hashes of PBKDF2's HMAC.
-var keyDigests = map[string]func() hash.Hash{
-	"": sha1.New, "1.2.840.113549.2.7": sha1.New, oidSHA256.String(): sha256.New,
-	"1.2.840.113549.2.10": sha512.New384, "1.2.840.113549.2.11": sha512.New,
+var keyDigests = map[string]crypto.Hash{
+	"": crypto.SHA1, "1.2.840.113549.2.7": crypto.SHA1, oidSHA256.String(): crypto.SHA256,
+	"1.2.840.113549.2.10": crypto.SHA384, "1.2.840.113549.2.11": crypto.SHA512,
 }
 
 // keyCiphers are the ciphers of keys in cipherKinds, all in CBC mode.
@@ -80,10 +77,10 @@ func derive(kdf pkix.AlgorithmIdentifier, passphrase []byte, size int) ([]byte, 
 		if p.Digest.Algorithm != nil {
 			digest = p.Digest.Algorithm.String()
 		}
-		if keyDigests[digest] == nil || p.Iterations < 1 || p.Iterations > maxKeyIterations {
+		if keyDigests[digest] == 0 || p.Iterations < 1 || p.Iterations > maxKeyIterations {
 			return nil, errKey
 		}
-		return pbkdf2.Key(keyDigests[digest], string(passphrase), p.Salt, p.Iterations, size)
+		return pbkdf2.Key(keyDigests[digest].New, string(passphrase), p.Salt, p.Iterations, size)
 	case kdf.Algorithm.Equal(oidScrypt):
 		var p scryptParams
 		if _, err := asn1.Unmarshal(kdf.Parameters.FullBytes, &p); err != nil {
@@ -134,7 +131,7 @@ func sealKey(der, passphrase []byte, name string) ([]byte, error) {
 	kind := cipherKinds[strings.ToLower(name)]
 	p := pbkdf2Params{Salt: make([]byte, 16), Iterations: 2048, Digest: pkix.AlgorithmIdentifier{Algorithm: oidSHA256, Parameters: asn1.NullRawValue}}
 	_, _ = rand.Read(p.Salt)
-	key, err := pbkdf2.Key(sha256.New, string(passphrase), p.Salt, p.Iterations, kind.key)
+	key, err := pbkdf2.Key(crypto.SHA256.New, string(passphrase), p.Salt, p.Iterations, kind.key)
 	if err != nil {
 		return nil, err
 	}

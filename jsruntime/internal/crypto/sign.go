@@ -38,11 +38,8 @@ func (c *State) checkOperation(ok bool, text string) {
 
 // hashed returns the digest of data and its hash function.
 func (c *State) hashed(name string, data []byte) (crypto.Hash, []byte) {
-	h, ok := cryptoHashes[digestName(name)]
-	if !ok {
-		panic(c.NewError("Error", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+native.Clip(name)))
-	}
-	state := c.digest("Error", name)()
+	h := c.digest("Error", name)
+	state := h.New()
 	state.Write(data)
 	return h, state.Sum(nil)
 }
@@ -186,7 +183,7 @@ func (c *State) keyEncrypt(args []goja.Value) goja.Value {
 		case paddingPKCS1:
 			out, err = rsa.EncryptPKCS1v15(rand.Reader, key, data) //nolint:staticcheck // Node offers it, and the code requested it
 		case paddingOAEP:
-			out, err = rsa.EncryptOAEP(c.digest("TypeError", native.Arg(args, 3).String())(), rand.Reader, key, data, c.BytesOf(native.Arg(args, 4)))
+			out, err = rsa.EncryptOAEP(c.digest("TypeError", native.Arg(args, 3).String()).New(), rand.Reader, key, data, c.BytesOf(native.Arg(args, 4)))
 		case paddingNone:
 			out, err = rawRSA(key, data)
 		default:
@@ -221,7 +218,7 @@ func (c *State) keyDecrypt(args []goja.Value) goja.Value {
 		case paddingPKCS1:
 			out, err = rsa.DecryptPKCS1v15(nil, key, data) //nolint:staticcheck // Node offers it, and the code requested it
 		case paddingOAEP:
-			out, err = rsa.DecryptOAEP(c.digest("TypeError", native.Arg(args, 3).String())(), nil, key, data, c.BytesOf(native.Arg(args, 4)))
+			out, err = rsa.DecryptOAEP(c.digest("TypeError", native.Arg(args, 3).String()).New(), nil, key, data, c.BytesOf(native.Arg(args, 4)))
 		default:
 			panic(c.NewError("TypeError", "ERR_INVALID_ARG_VALUE", "the padding is not supported"))
 		}
