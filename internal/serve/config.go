@@ -148,12 +148,6 @@ func (l *networks) set(text string) error {
 	return nil
 }
 
-// taskFlags binds the config to the flags that do one task and exit.
-func (c *Config) taskFlags(f *flag.FlagSet) {
-	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant with this `name`, print its keys as one line of JSON, and exit")
-	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant with this `id`, or \""+everyTenant+"\" tenants, new data keys, and exit")
-}
-
 // freePort is a loopback address with a free port.
 const freePort = "127.0.0.1:0"
 
@@ -162,7 +156,8 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 	f := flag.NewFlagSet("server", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	c.Flags(f)
-	c.taskFlags(f)
+	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant with this `name`, print its keys as one line of JSON, and exit")
+	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant with this `id`, or \""+everyTenant+"\" tenants, new data keys, and exit")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -241,7 +241,11 @@ func banner(w io.Writer, c *credentials, cfg *Config, logger *slog.Logger) {
 	} {
 		fmt.Fprintf(w, "  %s  %s\n", p.Dim(fmt.Sprintf("%-14s", row[0])), row[1])
 	}
-	fmt.Fprintf(w, "\nThe API keys are in %s, and the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeySource(),
+	keySource := cfg.KeyFile
+	if cfg.masterKey != "" {
+		keySource = masterKeyVariable
+	}
+	fmt.Fprintf(w, "\nThe API keys are in %s, and the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, keySource,
 		p.Warn("Anyone with the master key and the database can read everything."),
 		p.Bold("Create a card token, read it masked, and tokenize a JSON document:"))
 	for _, line := range curlLines(c, cfg) {
@@ -273,13 +277,6 @@ const (
 	demoCard     = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`
 	demoDocument = `{"name":"Jane Doe","ssn":{"type":"social_security_number","data":"123-45-6789"},"tags":["vip",42]}`
 )
-
-func (c *Config) masterKeySource() string {
-	if c.masterKey != "" {
-		return masterKeyVariable
-	}
-	return c.KeyFile
-}
 
 // memoryLimit is the soft memory limit of the process, 1.25 GiB. It is the default
 // limit for requests, plus a quarter of that for everything else.

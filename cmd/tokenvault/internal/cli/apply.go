@@ -20,7 +20,7 @@ type planned struct {
 	Changed []string  `json:"changed,omitempty"`
 	ID      uuid.UUID `json:"id,omitzero"`
 	diff    []string
-	write   func() (uuid.UUID, error)
+	write   func() (uuid.UUID, error) // nil if nothing changes
 }
 
 // Values of planned.Action.
@@ -82,20 +82,15 @@ func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *ma
 			return err
 		}
 		for _, p := range plans {
-			if err := p.carryOut(); err != nil {
+			if p.write == nil {
+				continue
+			}
+			if p.ID, err = p.write(); err != nil {
 				return fmt.Errorf("%s %s: %w", kind, shell.Printable(p.Name), err)
 			}
 		}
 	}
 	return c.reportPlans(plans, changes, dry)
-}
-
-// carryOut makes the change, if there is one.
-func (p *planned) carryOut() (err error) {
-	if p.write != nil {
-		p.ID, err = p.write()
-	}
-	return err
 }
 
 // showPlan shows the changes to an item. With --json it writes to standard

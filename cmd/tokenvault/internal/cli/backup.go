@@ -17,19 +17,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-func backupCommand() *command {
-	return &command{
+func backupCommands() []*command {
+	return []*command{{
 		name: "backup", args: "FILE", min: 1, max: 1, reach: inProcess, summary: "copy a SQLite database while it is in use",
 		about: `Writes a consistent snapshot to a new file that only its owner can read. The
 			snapshot is sealed like the database, so also keep the master key, in another
 			place. On PostgreSQL use pg_dump.`,
 		example: "tokenvault backup backup.db --db vault.db",
-		act:     backup,
-	}
-}
-
-func restoreCommand() *command {
-	return &command{
+		act:     inDatabase(backup),
+	}, {
 		name: "restore", args: "FILE", min: 1, max: 1, reach: inProcess, asks: true, summary: "check a backup of a SQLite database, and restore it",
 		about: `Checks a copy of the backup: the file must be intact, the master key must open
 			it, and a token of each tenant must be readable. With --check it stops there.
@@ -40,13 +36,10 @@ func restoreCommand() *command {
 			check := f.Bool("check", false, "only check the backup")
 			return func(c *call) error { return restore(c, *check) }
 		},
-	}
+	}, statsCommand()}
 }
 
 func backup(c *call) error {
-	if err := c.needDB(); err != nil {
-		return err
-	}
 	if serve.IsPostgres(c.target.Path) {
 		return shell.Usagef("backup is for SQLite; on PostgreSQL run pg_dump -Fc, and archive the write-ahead log")
 	}
@@ -87,7 +80,7 @@ func restore(c *call, only bool) error {
 		return shell.Usagef("restore is for SQLite; on PostgreSQL run pg_restore")
 	}
 	if !only {
-		if err := c.needDB(); err != nil {
+		if _, err := c.way(); err != nil {
 			return err
 		}
 		if _, err := os.Stat(c.target.Path); err == nil {

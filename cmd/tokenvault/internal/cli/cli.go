@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -46,7 +47,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, io Stre
 // command, so Err must allow concurrent writes, as a file does.
 func newProgram(getenv func(string) string, streams Streams, user func() string) *program {
 	if _, file := streams.Err.(*os.File); !file {
-		streams.Err = &shell.SharedWriter{W: streams.Err}
+		streams.Err = terminal.NewProgress(streams.Err) // a line that is never shown
 	}
 	return &program{getenv: getenv, Streams: streams, systemUser: user}
 }

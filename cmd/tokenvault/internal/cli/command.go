@@ -136,9 +136,9 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 // commands returns the table of commands.
 func commands() []*command {
 	return slices.Concat(
-		keyCommands(), tenantCommands(), tenantKeyCommands(), appCommands(), sessionCommands(), tokenCommands(),
+		keyCommands(), tenantCommands(), tenantKeyCommands(), appCommands(), sessionCommands(), tokenCommands(), documentCommands(),
 		reactorCommands(), proxyCommands(), forwardCommands(), logCommands(), sinkCommands(), evidenceCommands(), auditCommands(),
-		databaseCommands(), moveCommands(), eraseCommands(), processCommands(),
+		databaseCommands(), backupCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)
 }
 

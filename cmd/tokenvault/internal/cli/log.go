@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -51,15 +52,8 @@ var logColumns = []column[*vault.LogEntry]{
 	{"OPERATION", func(e *vault.LogEntry) string { return string(e.Operation) }},
 	{"ENTITY", func(e *vault.LogEntry) string { return e.EntityType }},
 	{"ENTITY ID", func(e *vault.LogEntry) string { return e.EntityID }},
-	{"ACTOR", actorText},
+	{"ACTOR", func(e *vault.LogEntry) string { return cmp.Or(e.ActorName, idText(e.ActorID)) }},
 	{"MESSAGE", func(e *vault.LogEntry) string { return e.Message }},
-}
-
-func actorText(e *vault.LogEntry) string {
-	if e.ActorName != "" {
-		return e.ActorName
-	}
-	return idText(e.ActorID)
 }
 
 // logFlags choose entries.
@@ -137,7 +131,10 @@ func followLogs(c *call, since, file string) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		if err := saveCursor(file, batch.Cursor); err != nil {
+		if file == "" {
+			continue
+		}
+		if err := serve.ReplaceFile(file, []byte(batch.Cursor+"\n")); err != nil {
 			return err
 		}
 	}
@@ -153,13 +150,6 @@ func readCursor(file string) (string, error) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(text)), err
-}
-
-func saveCursor(file, cursor string) error {
-	if file == "" {
-		return nil
-	}
-	return serve.ReplaceFile(file, []byte(cursor+"\n"))
 }
 
 func sinkCommands() []*command {

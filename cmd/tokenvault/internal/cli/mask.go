@@ -47,8 +47,9 @@ func (c *call) printTokens(limit int, list func(vault.API) iter.Seq2[*vault.Toke
 	return printAll(c, tokens, tokenColumns[:5])
 }
 
-func tokenizeCommand() *command {
-	return &command{
+// documentCommands returns the commands that convert JSON documents.
+func documentCommands() []*command {
+	return []*command{{
 		name: "tokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, summary: "turn a JSON document into tokens",
 		about: `Reads JSON, by default from standard input, and prints the same structure with
 			tokens in place of values. An object with type and data becomes a token object,
@@ -56,11 +57,7 @@ func tokenizeCommand() *command {
 			none.`,
 		example: `tokenvault tokenize --tenant Acme < person.json`,
 		act:     func(c *call) error { return c.convert(vault.API.Tokenize) },
-	}
-}
-
-func detokenizeCommand() *command {
-	return &command{
+	}, {
 		name: "detokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, asks: true, summary: "replace tokens by their plaintext",
 		about: `Reads JSON, by default from standard input, and replaces its expressions by the
 			data of tokens: "{{ tok-1 }}", "{{ tok-1 | json: '$.number' }}". Text that is
@@ -73,7 +70,7 @@ func detokenizeCommand() *command {
 			}
 			return c.convert(vault.API.Detokenize)
 		},
-	}
+	}}
 }
 
 // convert reads a document, passes it to a call, and prints the result on one

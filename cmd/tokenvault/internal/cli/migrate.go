@@ -18,7 +18,7 @@ func databaseCommands() []*command {
 			name: "migrate status", reach: inProcess, summary: "show which migrations the database has",
 			about:   "Changes nothing, and needs no master key.",
 			example: "tokenvault migrate status --db postgres://vault@db/vault",
-			act:     migrateStatus,
+			act:     inDatabase(migrateStatus),
 		},
 		{
 			name: "migrate sql", reach: inProcess, summary: "print the SQL of the migrations",
@@ -27,7 +27,7 @@ func databaseCommands() []*command {
 			example: "tokenvault migrate sql --pending --db postgres://vault@db/vault > vault.sql",
 			setup: func(f *flag.FlagSet) action {
 				pending := f.Bool("pending", false, "only migrations that the database lacks")
-				return func(c *call) error { return migrateSQL(c, *pending) }
+				return inDatabase(func(c *call) error { return migrateSQL(c, *pending) })
 			},
 		},
 		{
@@ -36,16 +36,20 @@ func databaseCommands() []*command {
 				version can run side by side. Several processes may run it at once. It needs no
 				master key.`,
 			example: "tokenvault migrate up --db vault.db",
-			act:     migrateUp,
+			act:     inDatabase(migrateUp),
 		},
-		distributeCommand(), doctorCommand(), backupCommand(), restoreCommand(), statsCommand(),
+		distributeCommand(), doctorCommand(),
 	}
 }
 
-// needDB returns an error if no database is given.
-func (c *call) needDB() error {
-	_, err := c.way()
-	return err
+// inDatabase returns an action on a database, which needs no vault.
+func inDatabase(do action) action {
+	return func(c *call) error {
+		if _, err := c.way(); err != nil {
+			return err
+		}
+		return do(c)
+	}
 }
 
 // migrationState is a line of migrate status.
@@ -55,9 +59,6 @@ type migrationState struct {
 }
 
 func migrateStatus(c *call) error {
-	if err := c.needDB(); err != nil {
-		return err
-	}
 	pending, err := c.target.Pending(c.ctx)
 	if err != nil {
 		return err
@@ -77,9 +78,6 @@ func migrateStatus(c *call) error {
 }
 
 func migrateSQL(c *call, pending bool) error {
-	if err := c.needDB(); err != nil {
-		return err
-	}
 	all := c.target.Migrations()
 	if pending {
 		var err error
@@ -88,7 +86,8 @@ func migrateSQL(c *call, pending bool) error {
 		}
 	}
 	for _, m := range all {
-		err := c.say(nil, map[string]any{"version": m.Version, "sql": m.SQL}, "-- migration %d\nBEGIN;\n%s\nCOMMIT;\n", m.Version, terminated(m.SQL))
+		text := strings.TrimSuffix(strings.TrimSpace(m.SQL), ";") // the last statement may lack it
+		err := c.say(nil, map[string]any{"version": m.Version, "sql": m.SQL}, "-- migration %d\nBEGIN;\n%s;\nCOMMIT;\n", m.Version, text)
 		if err != nil {
 			return err
 		}
@@ -96,19 +95,7 @@ func migrateSQL(c *call, pending bool) error {
 	return nil
 }
 
-// terminated adds a semicolon after the last statement, if it is missing.
-func terminated(text string) string {
-	text = strings.TrimSpace(text)
-	if !strings.HasSuffix(text, ";") {
-		text += ";"
-	}
-	return text
-}
-
 func migrateUp(c *call) error {
-	if err := c.needDB(); err != nil {
-		return err
-	}
 	pending, err := c.target.Pending(c.ctx)
 	if err != nil {
 		return err
@@ -127,10 +114,7 @@ func distributeCommand() *command {
 			citus must exist. It needs no master key. Tables that are already distributed do
 			not change.`,
 		example: "tokenvault distribute --db postgres://vault@coordinator/vault --yes",
-		act: func(c *call) error {
-			if err := c.needDB(); err != nil {
-				return err
-			}
+		act: inDatabase(func(c *call) error {
 			if !serve.IsPostgres(c.target.Path) {
 				return shell.Usagef("Citus is an extension of PostgreSQL: --db must be a postgres:// URL")
 			}
@@ -138,6 +122,6 @@ func distributeCommand() *command {
 				return err
 			}
 			return c.say(postgres.Distribute(c.ctx, c.target.Path, c.target.Postgres(storage.MigrateAuto)), map[string]any{"distributed": true}, "The vault is distributed.")
-		},
+		}),
 	}
 }

@@ -25,7 +25,13 @@ func tenantCommands() []*command {
 			example: "tokenvault tenant create Acme --db vault.db --key-file vault.key",
 			setup: func(f *flag.FlagSet) action {
 				ensure := f.Bool("ensure", false, "use the tenant that was created under this name, if it exists")
-				return inVault(func(c *call, v *vault.Vault) error { return createTenant(c, v, *ensure) })
+				return inVault(func(c *call, v *vault.Vault) error {
+					create := v.CreateTenant
+					if *ensure {
+						create = v.EnsureTenant
+					}
+					return printOne(c, tenantColumns)(create(c.ctx, c.args[0]))
+				})
 			},
 		},
 		{
@@ -128,14 +134,6 @@ func getTenant(c *call) error {
 		return err
 	}
 	return printOne(c, tenantColumns)(api.GetTenant(c.ctx))
-}
-
-func createTenant(c *call, v *vault.Vault, ensure bool) error {
-	create := v.CreateTenant
-	if ensure {
-		create = v.EnsureTenant
-	}
-	return printOne(c, tenantColumns)(create(c.ctx, c.args[0]))
 }
 
 // eachTenant iterates over all tenants, oldest first.

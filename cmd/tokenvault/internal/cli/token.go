@@ -63,8 +63,6 @@ func tokenCommands() []*command {
 			example: "tokenvault token delete tok-1 tok-2 --tenant Acme --yes",
 			act:     inTenant(deleteTokens),
 		},
-		tokenizeCommand(),
-		detokenizeCommand(),
 	}
 }
 
@@ -198,15 +196,6 @@ func value(text string) (vault.JSON, error) {
 	return data, nil
 }
 
-// dataValue reads the data of a flag or of standard input.
-func (c *call) dataValue(text string) (vault.JSON, error) {
-	text, err := c.textOrInput(text)
-	if err != nil {
-		return nil, err
-	}
-	return value(text)
-}
-
 func createToken(c *call, p *tokenFlags) error {
 	if p.data == "" {
 		return shell.Usagef("--data is required; --data - reads it from standard input")
@@ -268,11 +257,13 @@ func (p *tokenFlags) fields(c *call) (map[string]any, error) {
 		if text == "" {
 			continue
 		}
-		v, err := c.dataValue(text)
+		text, err := c.textOrInput(text)
 		if err != nil {
 			return nil, err
 		}
-		fields[name] = v
+		if fields[name], err = value(text); err != nil {
+			return nil, err
+		}
 	}
 	if p.metadata != nil {
 		fields["metadata"] = p.metadata

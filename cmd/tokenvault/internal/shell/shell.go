@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -281,19 +280,6 @@ func ParseTime(name, text string, now time.Time, sign int) (time.Time, error) {
 		}
 	}
 	return time.Time{}, Usagef("--%s takes a time such as 2026-01-31T09:00:00Z, a date, or a duration such as 90m, 24h or 7d", name)
-}
-
-// SharedWriter is a writer for several goroutines.
-type SharedWriter struct {
-	W  io.Writer
-	mu sync.Mutex
-}
-
-// Write implements io.Writer.
-func (s *SharedWriter) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.W.Write(p)
 }
 
 // tokenTypes are the types of tokens.
