@@ -28,7 +28,7 @@ const (
 // PostgreSQL. Another process sends the requests. A bare handler sends the same bytes
 // from memory, and shows what net/http takes.
 func BenchmarkHTTPRead(b *testing.B) {
-	s := &served{dsn: onPostgres.create(b) + "&application_name=vault_served"}
+	s := newServed(b)
 	v := newUser(b, onPostgres.openStore(b, s.dsn)).vault
 	key := keyOfNewTenant(b, v)
 	c := must.Get(v.Authenticate(b.Context(), key))(b)

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -88,43 +87,12 @@ func importCards(ctx context.Context, c *vault.Client, n int) error {
 	return nil
 }
 
-// cardDocuments returns n documents of 1,000 rows each.
-func cardDocuments(b *testing.B, n int) []vault.JSON {
-	b.Helper()
-	documents := make([]vault.JSON, 0, n)
-	for range n {
-		var rows []vault.TokenParams
-		for row := range cardRows(1000) {
-			rows = append(rows, row)
-		}
-		text, err := json.Marshal(rows)
-		if err != nil {
-			b.Fatal(err)
-		}
-		documents = append(documents, text)
-	}
-	return documents
-}
-
-// BenchmarkImport compares an import of cards with Tokenize in batches of 1,000
-// and with a bare writer of such batches.
+// BenchmarkImport compares an import of cards with a bare writer of batches of 1,000.
 func BenchmarkImport(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		ctx := context.Background()
-		user, other := newUser(b, on.openStore(b, on.create(b))), newUser(b, on.openStore(b, on.create(b)))
+		user := newUser(b, on.openStore(b, on.create(b)))
 		ours := &mover{contender: contender{name: "import"}, move: func() error { return importCards(ctx, user.Client, importPiece) }}
-		var documents []vault.JSON
-		tokenize := &mover{contender: contender{name: "tokenize", prepare: func(rows int) error {
-			documents = cardDocuments(b, rows/1000)
-			return nil
-		}}, move: func() error {
-			for _, document := range documents {
-				if _, err := other.Tokenize(ctx, document); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
 		writer := on.bareWriter(b, on.emptyDatabase(b))
 		supplied := newSupply(b, nil)
 		supplied.create = func() error { return importCards(ctx, supplied.user.Client, 1000) }
@@ -140,11 +108,9 @@ func BenchmarkImport(b *testing.B) {
 			}
 			return nil
 		}}
-		takeTurns(b, rowsToMove(b), ours, tokenize, bare)
-		report(b, figure{what: "Import / Tokenize in batches", metric: "x/tokenize", backend: on.name, callers: "1",
-			value: ours.over(&tokenize.contender), unit: "x", goal: 0.8, rates: ours.perSecond() + ", " + tokenize.perSecond()})
+		takeTurns(b, rowsToMove(b), ours, bare)
 		against := figure{what: "Import / bare batch", metric: "x/bare", backend: on.name, callers: "1",
-			value: ours.over(&bare.contender), unit: "x", rates: bare.perSecond()}
+			value: ours.over(&bare.contender), unit: "x", rates: ours.perSecond() + ", " + bare.perSecond()}
 		if on == onPostgres {
 			against.what, against.goal = "Import / COPY", 0.6
 		}

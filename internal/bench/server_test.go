@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -17,46 +16,31 @@ import (
 func BenchmarkServer(b *testing.B) {
 	ctx := context.Background()
 	s := newServed(b)
-	ids := createGeneric(b, s.all, 1000)
+	u := newUser(b, onPostgres.openStore(b, s.dsn))
+	ids := createGeneric(b, u.Client, 1000)
 	next := 0
-	for _, c := range []struct {
-		name string
-		goal float64 // milliseconds
-		call func() error
-	}{
-		{"a page of 20", 0.87, s.list(s.all, vault.ListTokensParams{}, 1, fewTokens+1000)},
-		{"a page of 20 under container rules", 0, s.list(s.halves, vault.ListTokensParams{}, 1, fewTokens/2)},
-		{"GetToken", 0, func() error {
+	for name, call := range map[string]func() error{
+		"GetToken": func() error {
 			next++
-			_, err := s.all.GetToken(ctx, ids[next%len(ids)])
+			_, err := u.GetToken(ctx, ids[next%len(ids)])
 			return err
-		}},
-		{"CreateToken", 0, func() error { return createCard(ctx, s.all) }},
+		},
+		"CreateToken": func() error { return createCard(ctx, u.Client) },
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			report(b, figure{what: "CPU time of the server for " + c.name, metric: "ms", backend: onPostgres.name, callers: "1",
-				value: s.millis(b, c.call), unit: "ms", goal: c.goal, atMost: true})
+		b.Run(name, func(b *testing.B) {
+			report(b, figure{what: "CPU time of the server for " + name, metric: "ms", backend: onPostgres.name, callers: "1",
+				value: s.millis(b, call), unit: "ms"})
 		})
 	}
 }
 
-// served is a tenant on PostgreSQL and the address of its schema.
-type served struct {
-	*growth
-	dsn string
-}
+// served is a new schema on PostgreSQL. Its address names the connections of the
+// vault.
+type served struct{ dsn string }
 
 func newServed(b *testing.B) *served {
 	b.Helper()
-	on := *onPostgres
-	s := &served{}
-	on.create = func(b testing.TB) string {
-		b.Helper()
-		s.dsn = onPostgres.create(b) + "&application_name=vault_served"
-		return s.dsn
-	}
-	s.growth = newGrowth(b, &on, fewTokens)
-	return s
+	return &served{dsn: onPostgres.create(b) + "&application_name=vault_served"}
 }
 
 // nanosecondsInAll returns the CPU time so far of all connections, and 0 for nil.

@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -95,19 +94,5 @@ func TestRequestLinesWaitForASecond(t *testing.T) {
 	stop()
 	if !bytes.Contains(out.Bytes(), []byte("route=/d status=200 duration=1.234567ms ")) {
 		t.Error("the end of the server does not write the last line")
-	}
-}
-
-func BenchmarkRequestLog(b *testing.B) {
-	for _, format := range []string{"text", formatJSON} {
-		b.Run(format, func(b *testing.B) {
-			file := &logFile{out: io.Discard}
-			c := &Config{logFormat: format}
-			h := requestLog{c.logHandler(file), file, format == formatJSON}
-			b.ReportAllocs()
-			for b.Loop() {
-				request(h, "/tokens/{id}")
-			}
-		})
 	}
 }

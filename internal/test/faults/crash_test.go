@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -33,19 +32,14 @@ const (
 func TestMain(m *testing.M) {
 	if dsn := os.Getenv(childDSN); dsn != "" {
 		work := writeUntilKilled
-		if os.Getenv(childWorks) != "" {
-			work = workUntilKilled
+		for variable, other := range map[string]func(context.Context, string) error{
+			childWorks: workUntilKilled, childImport: importUntilKilled, childEvidence: logUntilKilled, childErase: eraseUntilKilled,
+		} {
+			if os.Getenv(variable) != "" {
+				work = other
+			}
 		}
-		if os.Getenv(childImport) != "" {
-			work = importUntilKilled
-		}
-		if os.Getenv(childEvidence) != "" {
-			work = logUntilKilled
-		}
-		if os.Getenv(childErase) != "" {
-			work = eraseUntilKilled
-		}
-		if err := work(dsn); err != nil {
+		if err := work(context.Background(), dsn); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -62,20 +56,64 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// writeUntilKilled does all kinds of writes, and rotates the tenant's keys,
-// until the process is killed. It prints a line for each operation after it is
-// acknowledged, never before.
-func writeUntilKilled(dsn string) error {
-	ctx := context.Background()
+// openInChild opens the vault of a child process.
+func openInChild(ctx context.Context, dsn string, cfg *vault.Config) (*vault.Vault, error) {
 	key, err := vault.ParseKey(os.Getenv(childKey))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	store, err := openStore(ctx, dsn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{WorkEvery: -1}) // jobs stay in their state
+	v, err := vault.Open(ctx, store, key, cfg)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return v, nil
+}
+
+// child is another process with a vault on the same database.
+type child struct {
+	*exec.Cmd
+	out *bufio.Reader
+}
+
+// startChild starts a child, with more variables in its environment.
+func startChild(t *testing.T, dsn string, key *vault.Key, variables ...string) *child {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text()), os.Stderr
+	cmd.Env = append(cmd.Env, variables...)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	return &child{cmd, bufio.NewReader(out)}
+}
+
+// killWhen kills the child when enough accepts the lines that it has printed so far. It
+// returns all its lines, and whether it was killed. An incomplete line at the end was
+// not acknowledged to anybody.
+func (c *child) killWhen(t *testing.T, enough func(lines []string) bool) (lines []string, killed bool) {
+	t.Helper()
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			_ = c.Wait()
+			return lines, killed
+		}
+		lines = append(lines, strings.TrimSpace(line))
+		if !killed && enough(lines) {
+			killed = true
+			must.Do(t, c.Process.Kill())
+		}
+	}
+}
+
+// writeUntilKilled does all kinds of writes, and rotates the tenant's keys,
+// until the process is killed. It prints a line for each operation after it is
+// acknowledged, never before.
+func writeUntilKilled(ctx context.Context, dsn string) error {
+	v, err := openInChild(ctx, dsn, &vault.Config{WorkEvery: -1}) // jobs stay in their state
 	if err != nil {
 		return err
 	}
@@ -132,30 +170,13 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 // of each kind. It returns all lines that the child printed.
 func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, operations int) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	name := uuid.NewString()
-	cmd.Env = append(os.Environ(), childDSN+"="+named(dsn, name), childKey+"="+key.Text(), childTenant+"="+tenant.String())
-	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.StdoutPipe())(t)
-	must.Do(t, cmd.Start())
-	var lines []string
-	missing, killed := maps.Clone(effects), false
-	r := bufio.NewReader(out)
-	for {
-		line, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			break // an incomplete line was not acknowledged to anybody
-		}
-		must.Do(t, err)
-		lines = append(lines, strings.TrimSpace(line))
-		word, _, _ := strings.Cut(line, " ")
+	name, missing := uuid.NewString(), maps.Clone(effects)
+	c := startChild(t, named(dsn, name), key, childTenant+"="+tenant.String())
+	lines, killed := c.killWhen(t, func(lines []string) bool {
+		word, _, _ := strings.Cut(lines[len(lines)-1], " ")
 		delete(missing, word)
-		if len(missing) == 0 && len(lines) >= operations && !killed {
-			killed = true
-			must.Do(t, cmd.Process.Kill())
-		}
-	}
-	_ = cmd.Wait()
+		return len(missing) == 0 && len(lines) >= operations
+	})
 	if !killed {
 		t.Fatalf("the child exited on its own after %d operations", len(lines))
 	}

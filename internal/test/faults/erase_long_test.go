@@ -3,8 +3,6 @@
 package faults
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
@@ -28,9 +26,8 @@ func TestErasureSurvivesKills(t *testing.T) {
 				must.Do(t, err)
 				must.Do(t, r.Err)
 			}
-			env := []string{childErase + "=1", childDSN + "=" + dsn, childKey + "=" + key.Text(), childTenant + "=" + tenant.ID.String()}
 			for _, kill := range []int{rows - 1, rows / 2, rows / 3, 100} {
-				eraseAndKill(t, c, kill, env)
+				eraseAndKill(t, c, kill, startChild(t, dsn, key, childErase+"=1", childTenant+"="+tenant.ID.String()))
 			}
 			done := must.Get(c.EraseTokens(t.Context(), erasedTokens))(t)
 			if done.Left != 0 || count(t, c) != 0 {
@@ -47,12 +44,9 @@ func TestErasureSurvivesKills(t *testing.T) {
 	}
 }
 
-// eraseAndKill starts a child and kills it when at most kill tokens are left.
-func eraseAndKill(t *testing.T, c *vault.Owner, kill int, env []string) {
+// eraseAndKill kills a child when at most kill tokens are left.
+func eraseAndKill(t *testing.T, c *vault.Owner, kill int, cmd *child) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
-	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for count(t, c) > kill {

@@ -15,17 +15,8 @@ const childErase = "VAULT_FAULTS_ERASE"
 var erasedTokens = vault.EraseParams{Query: "type:token", Reason: "case 4711"}
 
 // eraseUntilKilled erases all tokens of a tenant.
-func eraseUntilKilled(dsn string) error {
-	ctx := context.Background()
-	key, err := vault.ParseKey(os.Getenv(childKey))
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{WorkEvery: -1, SweepEvery: -1})
+func eraseUntilKilled(ctx context.Context, dsn string) error {
+	v, err := openInChild(ctx, dsn, quietNode)
 	if err != nil {
 		return err
 	}

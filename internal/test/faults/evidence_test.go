@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +36,8 @@ const rolledBack = "-rolled-back-"
 
 // logUntilKilled writes to the logs of several tenants, in its own transactions too,
 // until the process is killed. It prints the ids of tokens that are committed.
-func logUntilKilled(dsn string) error {
-	ctx, fails := context.Background(), os.Getenv(childFailover) != ""
+func logUntilKilled(ctx context.Context, dsn string) error {
+	fails := os.Getenv(childFailover) != ""
 	v, shop, err := openLogging(ctx, dsn)
 	for err != nil && fails {
 		<-time.After(20 * time.Millisecond)
@@ -63,21 +61,13 @@ func logUntilKilled(dsn string) error {
 
 // openLogging opens the vault and the application's database of a node.
 func openLogging(ctx context.Context, dsn string) (*vault.Vault, *sql.DB, error) {
-	key, err := vault.ParseKey(os.Getenv(childKey))
-	if err != nil {
-		return nil, nil, err
-	}
 	shop, err := openShop(ctx, dsn)
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := openStore(ctx, dsn)
+	v, err := openInChild(ctx, dsn, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: 50 * time.Millisecond}})
 	if err != nil {
 		return nil, nil, errors.Join(err, shop.Close())
-	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: 50 * time.Millisecond}})
-	if err != nil {
-		return nil, nil, errors.Join(err, shop.Close(), store.Close())
 	}
 	return v, shop, nil
 }
@@ -207,23 +197,13 @@ func failWhile(nodes *sync.WaitGroup, failover func()) {
 }
 
 // logAndKill starts a node and kills it after some lines. It returns all lines.
-func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string, operations int, failover bool) (lines []string) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childDSN+"="+named(dsn, prefix), childKey+"="+key.Text(), childTenant+"="+tenants, childEvidence+"="+prefix)
+func logAndKill(t *testing.T, dsn string, key *vault.Key, tenants, prefix string, operations int, failover bool) []string {
+	variables := []string{childTenant + "=" + tenants, childEvidence + "=" + prefix}
 	if failover {
-		cmd.Env = append(cmd.Env, childFailover+"=1")
+		variables = append(variables, childFailover+"=1")
 	}
-	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.StdoutPipe())(t)
-	must.Do(t, cmd.Start())
-	in := bufio.NewScanner(out)
-	for in.Scan() {
-		if lines = append(lines, in.Text()); len(lines) == operations {
-			must.Do(t, cmd.Process.Kill())
-		}
-	}
-	_ = cmd.Wait()
-	if len(lines) < operations {
+	lines, killed := startChild(t, named(dsn, prefix), key, variables...).killWhen(t, func(lines []string) bool { return len(lines) == operations })
+	if !killed {
 		t.Errorf("%s exited on its own after %d operations", prefix, len(lines))
 	}
 	return lines

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -48,17 +46,8 @@ func fileFrom(first, last int) iter.Seq2[vault.TokenParams, error] {
 
 // importUntilKilled imports a file from a row on. It prints the number of each
 // row that has its result.
-func importUntilKilled(dsn string) error {
-	ctx := context.Background()
-	key, err := vault.ParseKey(os.Getenv(childKey))
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{WorkEvery: -1, SweepEvery: -1})
+func importUntilKilled(ctx context.Context, dsn string) error {
+	v, err := openInChild(ctx, dsn, quietNode)
 	if err != nil {
 		return err
 	}
@@ -95,8 +84,12 @@ func TestImportSurvivesKills(t *testing.T) {
 			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 			saved, rows := 0, importedRows[name]
 			for _, kill := range []int{1000, rows/2 - 321, rows} {
-				reached := importAndKill(t, childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows),
-					kill, childDSN+"="+dsn, childKey+"="+key.Text(), childTenant+"="+tenant.ID.String())
+				c := startChild(t, dsn, key, childTenant+"="+tenant.ID.String(),
+					childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows))
+				lines, _ := c.killWhen(t, func(lines []string) bool { // the child ends on its own after the last row
+					return kill < rows && lines[len(lines)-1] == strconv.Itoa(kill)
+				})
+				reached := must.Get(strconv.Atoi(lines[len(lines)-1]))(t)
 				if reached < kill {
 					t.Fatalf("the child exited on its own at row %d", reached)
 				}
@@ -105,32 +98,6 @@ func TestImportSurvivesKills(t *testing.T) {
 			wantImported(t, v.Tenant(tenant.ID), rows)
 		})
 	}
-}
-
-// importAndKill runs a child, kills it at a row, and returns the last row it
-// reached. If that is the last row of the file, the child ends on its own.
-func importAndKill(t *testing.T, first, last string, kill int, env ...string) (reached int) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), first, last), env...)
-	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.StdoutPipe())(t)
-	must.Do(t, cmd.Start())
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			break // an incomplete line counts for nothing
-		}
-		if reached, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
-			t.Fatal(err)
-		}
-		if reached == kill && !strings.HasSuffix(last, "="+strconv.Itoa(kill)) {
-			must.Do(t, cmd.Process.Kill())
-		}
-	}
-	_ = cmd.Wait()
-	return reached
 }
 
 // wantImported counts the tokens. Every row had a result, so an equal number of

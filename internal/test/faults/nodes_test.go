@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -25,21 +24,12 @@ import (
 const childWorks = "VAULT_FAULTS_WORKS"
 
 // workUntilKilled runs asynchronous reactors until the process is killed.
-func workUntilKilled(dsn string) error {
-	ctx := context.Background()
-	key, err := vault.ParseKey(os.Getenv(childKey))
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, dsn)
-	if err != nil {
-		return err
-	}
+func workUntilKilled(ctx context.Context, dsn string) error {
 	ahead, err := time.ParseDuration(os.Getenv(childWorks))
 	if err != nil {
 		return err
 	}
-	_, err = vault.Open(ctx, store, key, &vault.Config{
+	_, err = openInChild(ctx, dsn, &vault.Config{
 		Runtime: jsruntime.New(nil), WorkEvery: 100 * time.Millisecond, Now: func() time.Time { return time.Now().Add(ahead) },
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
@@ -128,19 +118,13 @@ func deliverThoughKilled(t *testing.T, dsn string) {
 
 // startNode starts a child that runs jobs, with its clock ahead by this much.
 // The child ends with the test.
-func startNode(t *testing.T, dsn string, key *vault.Key, ahead time.Duration) *exec.Cmd {
+func startNode(t *testing.T, dsn string, key *vault.Key, ahead time.Duration) *child {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text(), childWorks+"="+ahead.String())
-	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.StdoutPipe())(t)
-	must.Do(t, cmd.Start())
+	node := startChild(t, dsn, key, childWorks+"="+ahead.String())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = node.Process.Kill()
+		_ = node.Wait()
 	})
-	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
-		t.Fatalf("the node did not start: %v", err)
-	}
-	return cmd
+	must.Get(node.out.ReadString('\n'))(t) // it has started
+	return node
 }

@@ -4,6 +4,20 @@
 // the vault, its verifiers and its sweep notice. The tests are about what is stored
 // and not about goroutines, and the race detector would make them ten times slower,
 // so they run without it.
+//
+// The tests name ten cases, which an earlier version did not find:
+//
+//  1. A tenant's tree begins again. (TestMixtures)
+//  2. An invented entry has no mac. (TestMixtures)
+//  3. An invented entry hides an older row. (TestMixtures)
+//  4. The evidence is removed. (TestMixtures)
+//  5. The sweep attests an altered row. (TestSweepOpensWhatItDeletes)
+//  6. A deleted tenant comes back. (TestDeletedTenantsStayDeleted)
+//  7. Callers make the vault sign. (TestCallersDoNotMakeTheVaultSign)
+//  8. Retention looks like tampering, or hides it. (TestVerificationBesideWork,
+//     TestForgedEntriesDoNotExpire)
+//  9. Verification stops signing. (TestVerificationDoesNotStopSigning)
+//  10. A proof reads the whole log. (TestProofsAreLogarithmic)
 package tampering
 
 import (

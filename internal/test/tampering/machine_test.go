@@ -225,7 +225,8 @@ func (m *mixture) someCalls(v *vault.Vault) {
 // verify verifies the database in place, and the bundles of tenants.
 func (m *mixture) verify(v *vault.Vault) string {
 	m.Helper()
-	if wrong := m.judge(inPlace(m, v), true); wrong != "" {
+	found := inPlace(m, v)
+	if wrong := cmp.Or(m.judge(found, true), m.signs(v, found)); wrong != "" {
 		return wrong
 	}
 	for _, tenant := range m.touched() {
@@ -251,15 +252,52 @@ func (m *mixture) verify(v *vault.Vault) string {
 	return m.others(v)
 }
 
-// others verifies the bundle of a tenant that the mixture leaves alone.
-func (m *mixture) others(v *vault.Vault) string {
-	touched := m.touched()
-	for _, tenant := range m.living {
-		if k := m.b.kept[tenant]; !slices.Contains(touched, tenant) && m.IntN(4) == 0 && !offline(bundle(m, v.Tenant(tenant)), k.key, k.vault) {
-			return "the bundle of another tenant does not verify"
+// signs returns what is wrong with a vault that has found a change: it raises no alarm,
+// it writes to the anchor although it has stopped signing, or it vouches for an entry
+// that it did not write.
+func (m *mixture) signs(v *vault.Vault, found string) string {
+	s, err := v.EvidenceStatus()
+	switch {
+	case err != nil:
+		return err.Error()
+	case found != "" && len(s.Alarms) == 0:
+		return "there is no alarm: " + found
+	case s.Suspended != "" && len(m.anchor.notes) > len(m.notes):
+		return "the anchor was written to: " + s.Suspended
+	}
+	for _, tenant := range m.touched() {
+		for _, r := range m.invented(tenant) {
+			if proof, err := v.Tenant(tenant).LogProof(m.Context(), r.entry()); err == nil {
+				return "an invented entry has a proof: " + string(proof)
+			}
 		}
 	}
 	return ""
+}
+
+// others verifies the bundle of a tenant whose sequenced entries the mixture leaves
+// alone.
+func (m *mixture) others(v *vault.Vault) string {
+	for _, tenant := range m.living {
+		if k := m.b.kept[tenant]; m.IntN(4) == 0 && !m.harmed(tenant) && !offline(bundle(m, v.Tenant(tenant)), k.key, k.vault) {
+			return "a bundle without changes does not verify"
+		}
+	}
+	return ""
+}
+
+// harmed reports whether the mixture changes what a tenant's bundle is made of. Entries
+// in no tree, and rows of applications, reactors and proxies, are no part of it.
+func (m *mixture) harmed(tenant uuid.UUID) bool {
+	invented := m.invented(tenant)
+	for key, r := range m.rows {
+		row := cmp.Or(r, m.b.rows[key])
+		of := row.tenant() == tenant || row.tenant() == uuid.UUID{}
+		if of && !slices.Contains(invented, r) && !ofKind("application", "reactor", "proxy")(row) {
+			return true
+		}
+	}
+	return false
 }
 
 // judge compares what verification in place has found with the mixture.
@@ -267,7 +305,7 @@ func (m *mixture) judge(found string, opened bool) string {
 	matters := m.matters()
 	switch {
 	case opened && found != "" && matters != "" && !m.malformed() && m.unnamed(found) != "":
-		return "verification in place does not name the entry " + m.unnamed(found) + ": " + found
+		return "verification in place does not name " + m.unnamed(found) + ": " + found
 	case found == "" && matters != "":
 		return "verification in place does not find it: " + matters
 	case found != "" && len(m.rows) == 0:
@@ -293,19 +331,26 @@ func (m *mixture) malformed() bool {
 	return false
 }
 
-// unnamed returns an entry that a finding must name and does not, or an empty text.
-// If more than entries is wrong, findings may be about that.
-func (m *mixture) unnamed(found string) (id string) {
+// unnamed returns an entry or a record that a finding must name and does not, or an empty
+// text. If more than that is wrong, findings may be about the rest.
+func (m *mixture) unnamed(found string) (name string) {
 	for _, key := range slices.Sorted(maps.Keys(m.rows)) {
 		r := cmp.Or(m.rows[key], m.b.rows[key])
-		if !ofLog(r) || len(m.rows) > 3 {
+		is := r.entry().String()
+		if ofKind("application", "reactor", "proxy")(r) {
+			id, _ := uuid.FromBytes(r.value("id").([]byte))
+			is = r.kind() + " " + id.String()
+		} else if !ofLog(r) {
 			return ""
 		}
-		if m.exempt(key) == "" && !strings.Contains(found, r.entry().String()) {
-			id = r.entry().String()
+		if len(m.rows) > 3 {
+			return ""
+		}
+		if m.exempt(key) == "" && !strings.Contains(found, is) {
+			name = is
 		}
 	}
-	return id
+	return name
 }
 
 // mix tries mixtures of a seed, from the first up to, but not including, the last.
