@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // An entry has the same hash whether its fields are appended directly or as
@@ -19,18 +20,12 @@ func TestAppendFields(t *testing.T) {
 		{ID: id, CreatedAt: at, ActorID: id, ActorType: "user", ActorName: "jané", EntityType: "token", Operation: "read", Origin: "::1"},
 	} {
 		text := e.text()
-		if diff := cmp.Diff(text.appendFields(nil), e.AppendFields(nil)); diff != "" {
-			t.Error(diff)
-		}
-		if text.commit(id, Mac{1}) != e.Commit(id, Mac{1}) {
-			t.Error("the commitments differ")
-		}
+		must.Same(t, "e.AppendFields(nil)", text.appendFields(nil), e.AppendFields(nil))
+		must.Same(t, "the commitments differ", e.Commit(id, Mac{1}), text.commit(id, Mac{1}))
 		if text.Operation == "read" {
 			text.EntityType = ""
 		}
-		if diff := cmp.Diff(text.appendFields(nil), e.AppendMacFields(nil)); diff != "" {
-			t.Error(diff)
-		}
+		must.Same(t, "e.AppendMacFields(nil)", text.appendFields(nil), e.AppendMacFields(nil))
 		room := make([]byte, 0, 512)
 		if n := testing.AllocsPerRun(10, func() { room = e.AppendMacFields(room[:0]) }); n > 0 {
 			t.Errorf("%v allocations", n)

@@ -2,9 +2,12 @@ package evidence
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // sameLeaf fails if scanLeaf accepts a line that decode refuses or reads otherwise.
@@ -17,9 +20,7 @@ func sameLeaf(t testing.TB, line []byte) (scanned bool) {
 	if !decode(line, &slow) || fast.N < 0 {
 		t.Fatalf("only scanLeaf accepts %q", line)
 	}
-	if diff := cmp.Diff(slow, fast, cmp.AllowUnexported(leafLine{})); diff != "" {
-		t.Fatalf("%q: %s", line, diff)
-	}
+	must.Same(t, fmt.Sprintf("%q", line), slow, fast, cmp.AllowUnexported(leafLine{}))
 	return true
 }
 

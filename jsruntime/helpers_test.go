@@ -48,9 +48,7 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 	t.Helper()
 	r := jsruntime.New(o)
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Close", r.Close(), nil)
 	})
 	must.Do(t, r.Ready(context.Background()))
 	return r

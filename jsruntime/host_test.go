@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -84,9 +85,7 @@ func TestClientResults(t *testing.T) {
 			`{"createdAt":"x","aB":{"cD":1}},{"created_at":"x","a_b":{"c_d":1}},` +
 			`[true,404,"There is no such token.",null],[true,400,"bad request",{"data.number":["is bad"]}],` +
 			`[true,500,"the operation failed",null],[true,500,"the operation failed",null]]`
-		if diff := cmp.Diff(want, out); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", explain(err), diff)
-		}
+		must.Same(t, explain(err), want, out)
 	})
 }
 

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -52,9 +51,7 @@ func TestTopLevelAwaitErrorsHaveTheirLine(t *testing.T) {
 	}
 	err = r.Check(context.Background(), script.Program{Tenant: "t", Source: "await new Promise(() => {});\nexport default () => 1"})
 	want := map[string][]string{"code": {"the code failed while loading: the function waits for a promise that nothing can settle"}}
-	if diff := cmp.Diff(want, scriptError(t, err).Messages); diff != "" {
-		t.Errorf("messages (-want +got):\n%s", diff)
-	}
+	must.Same(t, "messages", want, scriptError(t, err).Messages)
 	err = r.Check(context.Background(), script.Program{Tenant: "t", Source: "import x from 'no-such-package';\nawait x;\nexport default () => 1"})
 	if e := scriptError(t, err); e.Kind != script.Invalid || len(e.Frames) == 0 || e.Frames[0].Line != 1 {
 		t.Errorf("got %s, want an error about a missing package", explain(err))
@@ -76,9 +73,7 @@ func TestCrashIsContained(t *testing.T) {
 	if got, err := runBody(r, "t", "return 1", patience); err != nil || got != "1" {
 		t.Errorf("the next run got %s, %s", got, explain(err))
 	}
-	if n := r.Stats().Crashes; n != 1 {
-		t.Errorf("%d crashes were counted, want 1", n)
-	}
+	must.Same(t, "crashes were counted", 1, r.Stats().Crashes)
 	for _, word := range []string{"tenant=t", "program=test", "runtime error", "goja"} {
 		if !strings.Contains(log.String(), word) {
 			t.Errorf("the log lacks %q: %s", word, log.String())

@@ -147,9 +147,7 @@ func TestHostilePackages(t *testing.T) {
 		}
 	}
 	_, err := runBody(r, "t", "require('greedy')()", patience)
-	if kind := scriptError(t, err).Kind; kind != script.Memory {
-		t.Errorf("a greedy package ends with %s", kind)
-	}
+	must.Same(t, "a greedy package ends with", script.Memory, scriptError(t, err).Kind)
 	if got, err := runBody(r, "other", "return require('plain').n", patience); got != "0" {
 		t.Errorf("after it, another tenant got %s, %s", got, explain(err))
 	}
@@ -166,9 +164,7 @@ func TestUnusableModulesFolderIsReported(t *testing.T) {
 		_, err := runBody(r, "t", "return 1", patience)
 		_, inErr := runBody(in, "t", "return 1", patience)
 		for _, err := range []error{r.Ready(context.Background()), err, inErr} {
-			if !errors.Is(err, jsruntime.ErrModules) {
-				t.Errorf("%s: got %v", dir, err)
-			}
+			must.Match(t, dir, err, jsruntime.ErrModules)
 		}
 	}
 }

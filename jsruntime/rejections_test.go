@@ -4,8 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -35,9 +34,7 @@ func TestUnhandledRejections(t *testing.T) {
 			if err != nil || string(out) != c.want {
 				t.Errorf("got %s, %s, want %s", out, explain(err), c.want)
 			}
-			if diff := cmp.Diff(c.lines, host.lines); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
+			must.Same(t, "log", c.lines, host.lines)
 		})
 	}
 }

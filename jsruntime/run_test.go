@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -57,9 +56,7 @@ func TestModuleForms(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				if err := r.Check(context.Background(), script.Program{Source: source}); err != nil {
-					t.Errorf("Check: %s", explain(err))
-				}
+				must.Match(t, "Check", r.Check(context.Background(), script.Program{Source: source}), nil)
 				got, err := run(r, source, `{"args":{"x":42}}`, &fakeHost{})
 				if err != nil || got != "42" {
 					t.Errorf("got %s, %s", got, explain(err))
@@ -230,9 +227,7 @@ func TestErrors(t *testing.T) {
 					}
 					got.Frames = got.Frames[:1]
 				}
-				if diff := cmp.Diff(&c.want, got); diff != "" {
-					t.Errorf("(-want +got)\n%s", diff)
-				}
+				must.Same(t, "the error", &c.want, got)
 				if strings.Contains(err.Error(), "bad card") || strings.Contains(err.Error(), "boom") {
 					t.Errorf("the text %q contains text of the code", err)
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -37,9 +38,7 @@ func TestMergeCoversEveryField(t *testing.T) {
 		rule, known := rules[field.Name]
 		switch {
 		case field.Type.Kind() == reflect.Slice:
-			if value.Len() != 2 {
-				t.Errorf("%s has %d elements, want 2", field.Name, value.Len())
-			}
+			must.Same(t, field.Name, 2, value.Len())
 		case !known:
 			t.Errorf("the test has no rule for the field %s", field.Name)
 		case !rule(merged, other):

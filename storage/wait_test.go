@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -20,16 +21,10 @@ func TestCallsOfARequestShareOneWait(t *testing.T) {
 		time.Sleep(time.Minute) // before the first call
 		first := time.Now()
 		left := func(ctx context.Context) time.Duration { return storage.WaitUntil(ctx, most).Sub(first) }
-		if got := left(ctx); got != most {
-			t.Errorf("the first call may wait for %s, want %s", got, most)
-		}
+		must.Same(t, "the first call may wait for", most, left(ctx))
 		time.Sleep(5 * time.Second)
-		if got := left(inner); got != most {
-			t.Errorf("the second call may wait until %s after the first, want %s", got, most)
-		}
-		if got := left(t.Context()); got != most+5*time.Second {
-			t.Errorf("a call outside a request may wait until %s, want %s", got, most+5*time.Second)
-		}
+		must.Same(t, "the second call may wait until", most, left(inner))
+		must.Same(t, "a call outside a request may wait until", most+5*time.Second, left(t.Context()))
 		time.Sleep(time.Minute)
 		if got, want := left(inner), 65*time.Second+most/10; got != want {
 			t.Errorf("a call late in its request may wait until %s, want %s", got, want)

@@ -120,9 +120,7 @@ func checkPeople(t *testing.T, dsn string, key *vault.Key) {
 	t.Helper()
 	ctx := t.Context()
 	v, c, db, err := openPeople(ctx, dsn, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer v.Close()
 	defer db.Close()
 	found := must.Get(db.QueryContext(ctx, "SELECT name, email FROM people"))(t)

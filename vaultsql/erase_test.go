@@ -43,9 +43,7 @@ func TestSubject(t *testing.T) {
 	v := vaulttest.New(t)
 	people := []*member{newMember(42), newMember(43)}
 	seal(t, v.Private, people)
-	if n := found(t, v, "metadata.subject:42"); n != 4 {
-		t.Errorf("%d tokens of the first person", n)
-	}
+	must.Same(t, "tokens of the first person", 4, found(t, v, "metadata.subject:42"))
 	old := &struct {
 		ID   string
 		Name vaultsql.Text
@@ -57,16 +55,10 @@ func TestSubject(t *testing.T) {
 	}{old.ID, old.Name}
 	now.Name.Set("Joseph")
 	seal(t, v.Private, now)
-	if n := found(t, v, "metadata.subject:44"); n != 1 {
-		t.Errorf("a changed value: %d tokens", n)
-	}
-	done, err := v.Owner.EraseTokens(t.Context(), vault.EraseParams{Query: "metadata.subject:42", Reason: "case 7"})
-	if err != nil || done.Count != 4 {
-		t.Errorf("erased: %+v, %v", done, err)
-	}
-	if err := vaultsql.Open(t.Context(), v.Private, people[1]); err != nil {
-		t.Error(err)
-	}
+	must.Same(t, "a changed value", 1, found(t, v, "metadata.subject:44"))
+	done := must.Get(v.Owner.EraseTokens(t.Context(), vault.EraseParams{Query: "metadata.subject:42", Reason: "case 7"}))(t)
+	must.Same(t, "erased", 4, done.Count)
+	must.Do(t, vaultsql.Open(t.Context(), v.Private, people[1]))
 }
 
 type rowKey string
@@ -132,9 +124,7 @@ func TestSubjectsThatAreRefused(t *testing.T) {
 			Name vaultsql.Text `vault:"subject=ID,subject=ID"`
 		}{},
 	} {
-		if err := vaultsql.Seal(t.Context(), v.Private, row); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.Match(t, "Seal", vaultsql.Seal(t.Context(), v.Private, row), must.Text(want))
 	}
 }
 
@@ -158,12 +148,8 @@ func TestErase(t *testing.T) {
 	if !a.Name.IsZero() || !a.Phone[0].IsZero() {
 		t.Error("the fields are not absent")
 	}
-	if n := found(t, v, "metadata.subject:1"); n != 0 {
-		t.Errorf("%d tokens are left", n)
-	}
-	if err := vaultsql.Open(t.Context(), v.Private, b); err != nil {
-		t.Errorf("another person: %v", err)
-	}
+	must.Same(t, "tokens are left", 0, found(t, v, "metadata.subject:1"))
+	must.Match(t, "another person", vaultsql.Open(t.Context(), v.Private, b), nil)
 }
 
 // An erasure in a transaction is undone with it.
@@ -181,8 +167,6 @@ func TestEraseInTx(t *testing.T) {
 		tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
 		must.Do(t, vaultsql.Erase(t.Context(), v.Private.InTx(tx), "case 7", &row))
 		must.Do(t, step.end(tx))
-		if n := found(t, v, "metadata.subject:1"); n != step.left {
-			t.Errorf("%d tokens are left, want %d", n, step.left)
-		}
+		must.Same(t, "tokens are left", step.left, found(t, v, "metadata.subject:1"))
 	}
 }

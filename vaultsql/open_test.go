@@ -99,9 +99,7 @@ func TestOpenRespectsRights(t *testing.T) {
 	} {
 		rows := rereadFour(t, stored)
 		err := vaultsql.Open(t.Context(), tt.c, rows)
-		if (err != nil) != strings.Contains(tt.want, "-") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Same(t, fmt.Sprintf("%s: %v", name, err), strings.Contains(tt.want, "-"), err != nil)
 		if tt.want == "-" {
 			if !errors.Is(err, vault.ErrForbidden) || !strings.Contains(err.Error(), "four[0].") {
 				t.Errorf("%s: %v", name, err)
@@ -111,9 +109,7 @@ func TestOpenRespectsRights(t *testing.T) {
 		if _, err := rows[2].B.Get(); err != nil && !strings.Contains(err.Error(), "vaultsql: four[2].B: ") {
 			t.Errorf("%s: the error does not name the field: %v", name, err)
 		}
-		if got := sees(rows[2].A) + sees(rows[2].B) + sees(rows[2].C) + sees(rows[2].D); got != tt.want {
-			t.Errorf("%s: sees %s, want %s", name, got, tt.want)
-		}
+		must.Same(t, name+": sees", tt.want, sees(rows[2].A)+sees(rows[2].B)+sees(rows[2].C)+sees(rows[2].D))
 	}
 }
 
@@ -168,9 +164,7 @@ func TestOpenUsesRightsOnEachContainer(t *testing.T) {
 		if i < moved {
 			want = "mvvm"
 		}
-		if got := sees(r.A) + sees(r.B) + sees(r.C) + sees(r.D); got != want {
-			t.Errorf("row %d: sees %s, want %s", i, got, want)
-		}
+		must.Same(t, fmt.Sprintf("row %d: sees", i), want, sees(r.A)+sees(r.B)+sees(r.C)+sees(r.D))
 	}
 	if c.total() > 24 {
 		t.Errorf("%d calls: %v", c.total(), c.calls)
@@ -206,9 +200,7 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 	if err == nil {
 		err = v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: session.Nonce, Permissions: []vault.Permission{use}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	guest := must.Get(v.Authenticate(t.Context(), session.SessionKey))(t)
 	masks, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", vault.TransformMask, use)})
 	for name, tt := range map[string]struct {
@@ -230,9 +222,7 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 				t.Errorf("%s: value %d is wrong", name, i)
 			}
 		}
-		if got != tt.want {
-			t.Errorf("%s sees %s, want %s", name, got, tt.want)
-		}
+		must.Same(t, name+" sees", tt.want, got)
 	}
 }
 
@@ -256,10 +246,7 @@ func TestOpenOfEveryType(t *testing.T) {
 		vaultsql.New(vault.BankData{RoutingNumber: "021000021", AccountNumber: "123"}), vaultsql.NewText(number), vaultsql.NewText("123"),
 		vaultsql.NewText("021000021"), vaultsql.NewText("123-45-6789"), vaultsql.NewText("123456789"), vaultsql.New([]byte("bytes"))}
 	seal(t, v.Private, &r)
-	tok, err := v.Private.GetToken(t.Context(), r.Bank.ID())
-	if err != nil || tok.Type != vault.TypeBank {
-		t.Errorf("a bank account is a %s (%v)", tok.Type, err)
-	}
+	must.Same(t, "a bank account is a", vault.TypeBank, must.Get(v.Private.GetToken(t.Context(), r.Bank.ID()))(t).Type)
 	var again row
 	copyColumn(t, &again.Generic, r.Generic)
 	copyColumn(t, &again.Object, r.Object)
@@ -281,9 +268,7 @@ func TestOpenOfEveryType(t *testing.T) {
 	open(t, v.Private.Masked(), &masked)
 	got := sees(masked.Generic) + sees(masked.Object) + sees(masked.Card) + sees(masked.Bank) + sees(masked.Number) +
 		sees(masked.Account) + sees(masked.Routing) + sees(masked.SSN) + sees(masked.EIN) + sees(masked.Bytes)
-	if got != "mrmmmmmmmm" {
-		t.Errorf("a masked caller sees %s", got)
-	}
+	must.Same(t, "a masked caller sees", "mrmmmmmmmm", got)
 	must.Same(t, "masks differ", masked.SSN.Mask(), again.SSN.Mask())
 }
 

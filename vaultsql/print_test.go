@@ -103,9 +103,7 @@ func TestPrintsTheID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	text := vaultsql.NewText(secret)
-	if got := fmt.Sprintf("%v|%s", text, vaultsql.Text{}); got != "unsealed|" {
-		t.Errorf("before Seal: %s", got)
-	}
+	must.Same(t, "before Seal", "unsealed|", fmt.Sprintf("%v|%s", text, vaultsql.Text{}))
 	if got, err := json.Marshal(struct {
 		A, B vaultsql.Text
 		C    vaultsql.Text `json:",omitzero"`
@@ -121,9 +119,7 @@ func TestPrintsTheID(t *testing.T) {
 	}
 	for format, want := range map[string]string{"%v": id, "%d": id, "%x": id, "%q": `"` + id + `"`, "%#v": `"` + id + `"`,
 		"%-40s|": id + "    |", "%40v": "    " + id, "%.3s": id} {
-		if got := fmt.Sprintf(format, text); got != want {
-			t.Errorf("%s prints %q, want %q", format, got, want)
-		}
+		must.Same(t, format+" prints", want, fmt.Sprintf(format, text))
 	}
 	var out strings.Builder
 	slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -149,9 +145,7 @@ func TestJSONOfARequestSetsAValue(t *testing.T) {
 		t.Error("the body did not set the values")
 	}
 	seal(t, v.Private, got)
-	if got.Name.ID() != cust.Name.ID() {
-		t.Error("a changed value has another token")
-	}
+	must.Same(t, "a changed value has another token", cust.Name.ID(), got.Name.ID())
 	var n vaultsql.Of[int8]
 	err := json.Unmarshal([]byte("4242424242424242"), &n)
 	if err == nil || strings.Contains(err.Error(), number) || !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), "int8") {
@@ -178,9 +172,7 @@ func TestColumn(t *testing.T) {
 	if err := text.Scan(nil); err != nil || !text.IsZero() {
 		t.Errorf("NULL: %v", err)
 	}
-	if v, err := text.Get(); v != "" || err != nil {
-		t.Errorf("NULL reads as %v", err)
-	}
+	must.Same(t, "NULL reads as", "", must.Get(text.Get())(t))
 	for _, src := range []any{"", []byte{}, 5, 4242424242424242, true, io.EOF} {
 		if err := text.Scan(src); err == nil || strings.Contains(err.Error(), number) {
 			t.Errorf("scan of a %T: %v", src, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -59,9 +60,7 @@ type world struct {
 func newWorld(t testing.TB, dsn string) *world {
 	t.Helper()
 	store, db, err := openStore(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &world{Vault: vaulttest.OpenStorage(t, store, nil), db: db}
 	t.Cleanup(func() { _ = db.Close() })
 	srv := httptest.NewServer(httpserver.Handler(w.Vault.Vault, nil))

@@ -101,17 +101,12 @@ func copyColumn[T any](t testing.TB, dst *vaultsql.Of[T], src vaultsql.Of[T]) {
 	if err == nil {
 		err = dst.Scan(v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func get[T any](t testing.TB, o vaultsql.Of[T]) T {
 	t.Helper()
-	v, err := o.Get()
-	if err != nil {
-		t.Error(err)
-	}
+	v := must.Get(o.Get())(t)
 	return v
 }
 
@@ -181,16 +176,12 @@ func TestSealChanges(t *testing.T) {
 	}
 	old := was.reread(t)
 	open(t, c, old)
-	if got := get(t, old.Email); got != "jane@example.com" {
-		t.Error("the token of a dedup field was changed")
-	}
+	must.Same(t, "the token of a dedup field was changed", "jane@example.com", get(t, old.Email))
 	if get(t, old.Name) != "Jane Roe" || get(t, old.Card) != (vault.CardData{Number: "5555555555554444"}) {
 		t.Error("the tokens do not hold the new values")
 	}
 	must.Same(t, "the values differ", get(t, cust.Prefs), get(t, old.Prefs))
-	if cust.Name.Mask() != "XXXX Roe" {
-		t.Errorf("the mask is %q", cust.Name.Mask())
-	}
+	must.Same(t, "the mask", "XXXX Roe", cust.Name.Mask())
 }
 
 func TestSealOfTheSameValueMakesNoCalls(t *testing.T) {
@@ -201,9 +192,7 @@ func TestSealOfTheSameValueMakesNoCalls(t *testing.T) {
 	clear(c.calls)
 	cust.Name.Set("Jane Doe")
 	cust.Email.Set("jane@example.com")
-	if cust.Name.Mask() != "" {
-		t.Error("a new value has the mask of the old one")
-	}
+	must.Same(t, "a new value has the mask of the old one", "", cust.Name.Mask())
 	seal(t, c, cust)
 	c.expect(t, map[string]int{})
 	if get(t, cust.Name) != "Jane Doe" || cust.Name.Mask() != "XXXX Doe" {
@@ -229,9 +218,7 @@ func TestSealReadsAChangedObject(t *testing.T) {
 	must.Same(t, "the values differ", map[string]any{"z": "only"}, get(t, again.Prefs))
 	must.Same(t, "the values differ", vault.CardData{Number: number}, get(t, again.Card))
 	again.Prefs.Set(map[string]any{"z": nil})
-	if err := vaultsql.Seal(t.Context(), v.Private, again); err == nil || !strings.Contains(err.Error(), "customer.Prefs") {
-		t.Errorf("null in an object: %v", err)
-	}
+	must.Match(t, "null in an object", vaultsql.Seal(t.Context(), v.Private, again), must.Text("customer.Prefs"))
 	masked := cust.reread(t)
 	masked.Prefs.Set(map[string]any{"y": 1})
 	if err := vaultsql.Seal(t.Context(), v.Private.Masked(), masked); !errors.Is(err, vaultsql.ErrMasked) || !strings.Contains(err.Error(), "customer.Prefs") {
@@ -318,9 +305,7 @@ func TestDedupOfCards(t *testing.T) {
 		t.Errorf("lookup: %v %s", err, diff)
 	}
 	bad := row{vaultsql.NewCard(vault.CardData{Number: number, CVC: "123"})}
-	if err := vaultsql.Seal(t.Context(), c, &bad); err == nil || !strings.Contains(err.Error(), "row.Card") {
-		t.Errorf("a cvc that rows would share: %v", err)
-	}
+	must.Match(t, "a cvc that rows would share", vaultsql.Seal(t.Context(), c, &bad), must.Text("row.Card"))
 }
 
 // The token of a dedup field lives as long as the last row that shares it.

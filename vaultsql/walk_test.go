@@ -57,10 +57,8 @@ func TestFieldsAreFound(t *testing.T) {
 		}
 		seen[o.ID()] = true
 	}
-	tok, err := c.GetToken(t.Context(), e.List[1].ID())
-	if err != nil || tok.Type != vault.TypeCardNumber {
-		t.Errorf("the tag of a slice does not apply to its elements: %v", err)
-	}
+	tok := must.Get(c.GetToken(t.Context(), e.List[1].ID()))(t)
+	must.Same(t, "the tag of a slice does not apply to its elements", vault.TypeCardNumber, tok.Type)
 }
 
 func TestBadInputIsNamed(t *testing.T) {
@@ -142,13 +140,8 @@ func TestBadInputIsNamed(t *testing.T) {
 			}
 		}
 	}
-	page, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
-	if err != nil || page.Pagination.TotalItems != 0 {
-		t.Errorf("%d tokens are left (%v)", page.Pagination.TotalItems, err)
-	}
-	if err := vaultsql.Seal(t.Context(), c, []customer(nil), []*customer{}); err != nil {
-		t.Errorf("empty slices: %v", err)
-	}
+	must.Same(t, "tokens are left", 0, must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{}))(t).Pagination.TotalItems)
+	must.Match(t, "empty slices", vaultsql.Seal(t.Context(), c, []customer(nil), []*customer{}), nil)
 }
 
 type none2 struct{ Name vaultsql.Text }
@@ -165,8 +158,6 @@ func TestSealNamesAllInvalidFields(t *testing.T) {
 		strings.Contains(err.Error(), "customer[1]") || strings.Contains(err.Error(), "4242424242424241") {
 		t.Errorf("the error is %v", err)
 	}
-	if rows[1].Card.ID() != "" {
-		t.Error("a field has a token although nothing was sealed")
-	}
+	must.Same(t, "a field has a token although nothing was sealed", "", rows[1].Card.ID())
 	must.Match(t, "without the permission", vaultsql.Seal(t.Context(), v.Management, rows[1:2]), vault.ErrForbidden)
 }

@@ -188,9 +188,7 @@ func TestRelayedPageRunsNoScript(t *testing.T) {
 	}
 	tab.AwaitComplaint("Blocked script execution")
 	tab.Navigate(old.URL + "/openapi.json")
-	if cookies := tab.Value(`document.cookie`); cookies != "" {
-		t.Errorf("the page has set cookies: %s", cookies)
-	}
+	must.Same(t, "the page has set cookies", "", tab.Value(`document.cookie`))
 	if len(a.asked) == 0 || len(a.reports) > 0 || !a.survives() {
 		t.Errorf("%d requests, %d reports", len(a.asked), len(a.reports))
 	}

@@ -75,9 +75,7 @@ func TestProgramRunsInAnEmptyImage(t *testing.T) {
 	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
 		t.Errorf("%s\n%s", res.Status, text)
 	}
-	if _, err := os.Stat(filepath.Join(root, "data", "vault.db")); err != nil {
-		t.Error(err)
-	}
+	must.Get(os.Stat(filepath.Join(root, "data", "vault.db")))(t)
 }
 
 // TestImageBuilds builds the image if buildah is installed. The built

@@ -99,9 +99,7 @@ func TestExitCodes(t *testing.T) {
 		if errors.As(err, &exit) {
 			code = exit.ExitCode()
 		}
-		if code != want {
-			t.Errorf("tokenvault %v: exit %d, want %d", args, code, want)
-		}
+		must.Same(t, fmt.Sprintf("tokenvault %v: exit", args), want, code)
 	}
 }
 
@@ -202,9 +200,7 @@ func TestProgramIsAWorker(t *testing.T) {
 	}
 	rt := jsruntime.New(&jsruntime.Options{WorkerPath: binary})
 	defer rt.Close()
-	if err := rt.Check(t.Context(), script.Program{Source: "module.exports = async req => ({raw: req.args})"}); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, rt.Check(t.Context(), script.Program{Source: "module.exports = async req => ({raw: req.args})"}))
 	must.Match(t, "code that throws", rt.Check(t.Context(), script.Program{Source: "throw new Error('no')"}), script.ErrInvalid)
 }
 
@@ -273,9 +269,7 @@ func TestServeByEnvironment(t *testing.T) {
 	for _, s := range servers {
 		res := must.Get(http.Get(s.url + "/readyz"))(t)
 		res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s", s.url, res.Status)
-		}
+		must.Same(t, s.url, http.StatusOK, res.StatusCode)
 	}
 	folder := t.TempDir()
 	if out := succeed(t, folder, []string{key, db, schema}, "tenant", "list", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"name":"Demo"`) {

@@ -20,9 +20,7 @@ func TestTransformText(t *testing.T) {
 			t.Errorf("UnmarshalText(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
-	if got := Transform(9).String(); got != "" {
-		t.Errorf("an unknown transform is called %q", got)
-	}
+	must.Same(t, "an unknown transform is called", "", Transform(9).String())
 }
 
 func TestRuleJSON(t *testing.T) {
@@ -36,10 +34,7 @@ func TestRuleJSON(t *testing.T) {
 	var got Rule
 	must.Do(t, json.Unmarshal([]byte(text), &got))
 	must.Same(t, "decoded rule", want, got)
-	back, err := json.Marshal(got)
-	if err != nil || string(back) != text {
-		t.Errorf("encoded as %s, %v", back, err)
-	}
+	must.Same(t, "encoded as", text, string(must.Get(json.Marshal(got))(t)))
 }
 
 func TestCatalogue(t *testing.T) {
@@ -78,16 +73,12 @@ func TestCatalogue(t *testing.T) {
 func TestPositions(t *testing.T) {
 	t.Parallel()
 	for i, p := range []string{TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse} {
-		if position(p) != i {
-			t.Errorf("%s is at %d, want %d", p, position(p), i)
-		}
+		must.Same(t, "is at", i, position(p))
 	}
 	if want := [...]int{posCreate, posRead, posUpdate, posDelete, posSearch, posUse, tokenPermissions}; want != [...]int{0, 1, 2, 3, 4, 5, 6} {
 		t.Errorf("positions are %v", want)
 	}
 	for i, p := range Catalogue() {
-		if OnTokens(p.Type) != (i < tokenPermissions) {
-			t.Errorf("%s is not among the permissions on tokens, or should not be", p.Type)
-		}
+		must.Same(t, "is not among the permissions on tokens", i < tokenPermissions, OnTokens(p.Type))
 	}
 }

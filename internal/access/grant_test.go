@@ -25,9 +25,7 @@ func TestHas(t *testing.T) {
 	t.Parallel()
 	g := mustNew(t, []Rule{on(1, "/a/", Mask, TokenRead)}, LogRead)
 	for permission, want := range map[string]bool{TokenRead: true, LogRead: true, TokenUse: false, "": false, "log:write": false} {
-		if got := g.Has(permission); got != want {
-			t.Errorf("Has(%s) = %v", permission, got)
-		}
+		must.Same(t, "Has("+permission+")", want, g.Has(permission))
 	}
 }
 
@@ -62,9 +60,7 @@ func TestMayGrant(t *testing.T) {
 	t.Parallel()
 	g := mustNew(t, nil, ApplicationCreate, LogRead)
 	for permission, want := range map[string]bool{TokenUse: true, LogRead: true, ProxyRead: false, "token:everything": false} {
-		if got := g.MayGrant(permission); got != want {
-			t.Errorf("MayGrant(%s) = %v", permission, got)
-		}
+		must.Same(t, "MayGrant("+permission+")", want, g.MayGrant(permission))
 	}
 }
 
@@ -82,7 +78,5 @@ func TestNewRefusesDamagedGrants(t *testing.T) {
 			t.Errorf("%s: New = %v, %v, want an error", name, g, err)
 		}
 	}
-	if _, err := New(nil, []string{"token:everything"}); err == nil {
-		t.Error("an unknown permission is accepted")
-	}
+	must.Fail(New(nil, []string{"token:everything"}))(t, "an unknown permission is accepted", must.Text(""))
 }

@@ -2,6 +2,8 @@ package access
 
 import (
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestWithinIsExact covers the other combinations of rules.
@@ -41,9 +43,7 @@ func TestWithin(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := test.grant.Within(test.authorizer); got != test.want {
-				t.Errorf("Within = %v", got)
-			}
+			must.Same(t, "Within", test.want, test.grant.Within(test.authorizer))
 		})
 	}
 }

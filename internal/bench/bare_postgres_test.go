@@ -101,14 +101,12 @@ func (conn *postgresConn) write(group []*storage.Change) error {
 	t, l := &first.InsertTokens[0], &first.Logs[0]
 	args := []any{first.Tenant[:], t.Set[:], t.Type, conn.shard, len(group)}
 	if len(group) > 1 {
-		_, err := conn.several.Exec(append(args, driverArrays(group)...)...)
-		return err
+		return must.Err(conn.several.Exec(append(args, driverArrays(group)...)...))
 	}
-	_, err := conn.one.Exec(append(args, t.Ord[:], t.ID, strings.Join(t.Containers, ","), t.Fingerprint[:], t.Expression[:],
+	return must.Err(conn.one.Exec(append(args, t.Ord[:], t.ID, strings.Join(t.Containers, ","), t.Fingerprint[:], t.Expression[:],
 		joined(t.Hashes), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev,
 		t.Hashes[0][:], t.Hashes[1][:],
-		l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)...)
-	return err
+		l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)...))
 }
 
 // driverArrays returns the parameters of insertSeveral after the first five.

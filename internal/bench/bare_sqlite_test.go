@@ -101,8 +101,7 @@ func writeSQLite(conn *sqliteConn, group []*storage.Change, more func() []*stora
 	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, day, entries); err != nil {
 		return err
 	}
-	_, err := conn.commit.Exec()
-	return err
+	return must.Err(conn.commit.Exec())
 }
 
 func (conn *sqliteConn) insert(c *storage.Change) error {

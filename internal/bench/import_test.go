@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // importPiece is the number of rows that a contender moves in one turn.
@@ -220,6 +221,5 @@ func (s *scan) decrypt(length int) error {
 		}
 		s.sealed[length] = sealed
 	}
-	_, err := s.aead.Decrypt(s.sealed[length], nil)
-	return err
+	return must.Err(s.aead.Decrypt(s.sealed[length], nil))
 }

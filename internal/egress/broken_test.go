@@ -104,7 +104,5 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 			t.Errorf("%s: the text quotes the request: %v", name, err)
 		}
 	}
-	if n := arrived.Load(); n != 0 {
-		t.Errorf("%d of them arrived", n)
-	}
+	must.Same(t, "of them arrived", int64(0), arrived.Load())
 }

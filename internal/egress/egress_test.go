@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
@@ -101,9 +100,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 		"2130706433", "0177.0.0.1", "0x7f.1", "127.1", "127.0.0.1.",
 	} {
 		c := newClient(t, Policy{AllowHTTP: true, Lookup: answers("127.0.0.1")})
-		if _, err := get(t, c, "http://"+host+":"+port); !errors.Is(err, ErrForbidden) {
-			t.Errorf("%s: %v, want ErrForbidden", host, err)
-		}
+		must.Fail(get(t, c, "http://"+host+":"+port))(t, host, ErrForbidden)
 	}
 	// The dialer refuses too, even if the URL is allowed.
 	for host, lookup := range map[string]lookup{
@@ -120,9 +117,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 	defer own.Close()
 	first := must.Get(listener.Accept())(t)
 	defer first.Close()
-	if first.RemoteAddr().String() != own.LocalAddr().String() {
-		t.Error("a refused request has connected")
-	}
+	must.Same(t, "a refused request has connected", own.LocalAddr().String(), first.RemoteAddr().String())
 }
 
 func TestRebinding(t *testing.T) {
@@ -148,9 +143,7 @@ func TestLookupTriesAll(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")}, nil
 	}
 	resp, err := get(t, newClient(t, policy), url)
-	if got := readAll(t, resp, err); got != "ok" {
-		t.Errorf("got %q", got)
-	}
+	must.Same(t, "the response", "ok", readAll(t, resp, err))
 	for name, lookup := range map[string]lookup{
 		"empty": func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
 		"failed": func(context.Context, string) ([]netip.Addr, error) {
@@ -320,9 +313,7 @@ func TestTenantLimit(t *testing.T) {
 		return c.Do(request(t, t.Context(), "GET", url, nil), tenant)
 	}
 	for range 3 { // failed requests hold nothing
-		if _, err := do("a", strings.Replace(url, "example.com", "example.org", 1)); !errors.Is(err, ErrUnreachable) {
-			t.Fatal(err)
-		}
+		must.Fail(do("a", strings.Replace(url, "example.com", "example.org", 1)))(t, "another host", ErrUnreachable)
 	}
 	first := must.Get(do("a", url))(t)
 	second := must.Get(do("a", url))(t)
@@ -335,10 +326,7 @@ func TestTenantLimit(t *testing.T) {
 
 	first.Body.Close()
 	first.Body.Close() // releases one place, not two
-	third, err := do("a", url)
-	if err != nil {
-		t.Fatalf("after one was closed: %v", err)
-	}
+	third := must.Get(do("a", url))(t)
 	must.Fail(do("a", url))(t, "closing twice gave two slots", ErrBusy)
 	second.Body.Close()
 	third.Body.Close()
@@ -374,9 +362,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		resp, err := c.Do(request(t, ctx, "GET", url, nil), tenant)
 		readAll(t, resp, err)
 	}
-	if diff := cmp.Diff([]bool{false, true, false, true, true}, reused); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "reused", []bool{false, true, false, true, true}, reused)
 }
 
 // Only the most recent tenants keep their connections, and tenants with a
@@ -396,9 +382,7 @@ func TestFewTenantsKeepConnections(t *testing.T) {
 			t.Errorf("tenant %s is kept: %v, want %v", tenant, kept, want)
 		}
 	}
-	if n := p.resting.Len(); n != maxResting {
-		t.Errorf("%d tenants are idle, want %d", n, maxResting)
-	}
+	must.Same(t, "tenants are idle", maxResting, p.resting.Len())
 	p.resting.Front().Value.(*pool).since = time.Now().Add(-idleTimeout)
 	p.give(busy, nil)
 	if _, kept := p.all["12"]; kept || len(p.all) != maxResting {

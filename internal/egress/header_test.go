@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -29,9 +27,7 @@ func TestRemoveHopByHop(t *testing.T) {
 		"Proxy-Authenticate": {"Basic"}, "Proxy-Authorization": {"Basic x"},
 	}
 	RemoveHopByHop(header)
-	if diff := cmp.Diff(http.Header{"Content-Type": {"text/plain"}, "X-Kept": {"1"}}, header); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "header", http.Header{"Content-Type": {"text/plain"}, "X-Kept": {"1"}}, header)
 }
 
 func TestCheckHeader(t *testing.T) {

@@ -53,9 +53,7 @@ func TestSlowStrangersGiveWay(t *testing.T) {
 	close(hold)
 	must.Match(t, "the other call", <-slow, nil)
 	wantNoneInProgress(t, c)
-	if n := len(c.pools.strangers.calls); n != 0 {
-		t.Errorf("calls of %d proxies are left", n)
-	}
+	must.Same(t, "calls", 0, len(c.pools.strangers.calls))
 }
 
 // An anonymous call ends after a minute, while its body is read, too.

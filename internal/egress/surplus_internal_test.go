@@ -37,9 +37,7 @@ func TestSurplusResponseIsDetected(t *testing.T) {
 			go func() { _, _ = there.Write([]byte("answer")) }()
 			must.Get(io.ReadFull(counted, make([]byte, 6)))(t)
 		}
-		if got := x.surplus(); got != test.want {
-			t.Errorf("%s: surplus %v", name, got)
-		}
+		must.Same(t, name+": surplus", test.want, x.surplus())
 		_, _ = here.Close(), there.Close()
 	}
 }

@@ -42,9 +42,7 @@ func TestEraseByID(t *testing.T) {
 				t.Errorf("%d rules: %+v, %v", len(step.rules), done, err)
 			}
 		}
-		if n := w.found(t, "metadata.person:jane"); n != 1 {
-			t.Errorf("%d tokens are left", n)
-		}
+		must.Same(t, "tokens are left", 1, w.found(t, "metadata.person:jane"))
 		if e := w.entries(t, vault.ListLogsParams{Operation: vault.OperationDelete}); len(e) != 3 || e[0].Message != "Token erased" {
 			t.Errorf("entries: %+v", e)
 		}

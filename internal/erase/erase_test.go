@@ -229,16 +229,10 @@ func (w *world) dependents(t *testing.T) (responses map[string][]func() error) {
 func (w *world) checkDependents(t *testing.T, responses map[string][]func() error) {
 	t.Helper()
 	for i := range responses["jane"] {
-		if err := responses["jane"][i](); !errors.Is(err, vault.ErrWithdrawn) {
-			t.Errorf("response %d of Jane: %v", i, err)
-		}
-		if err := responses["joe"][i](); err != nil {
-			t.Errorf("response %d of Joe: %v", i, err)
-		}
+		must.Match(t, fmt.Sprintf("response %d of Jane", i), responses["jane"][i](), vault.ErrWithdrawn)
+		must.Match(t, fmt.Sprintf("response %d of Joe", i), responses["joe"][i](), nil)
 	}
-	if n := w.jobs(t); n != 2 {
-		t.Errorf("%d jobs are left", n)
-	}
+	must.Same(t, "jobs are left", 2, w.jobs(t))
 }
 
 func TestEraseDeletesDependents(t *testing.T) {
@@ -286,16 +280,10 @@ func TestSweepSettlesAnErasure(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		responses := w.dependents(t)
 		w.store.left.Store(1) // only the tokens are deleted
-		if _, err := w.Owner.EraseTokens(t.Context(), janes); !errors.Is(err, errPower) {
-			t.Fatal(err)
-		}
+		must.Fail(w.Owner.EraseTokens(t.Context(), janes))(t, "EraseTokens", errPower)
 		w.store.left.Store(-1)
-		if n := w.found(t, janes.Query); n != 0 {
-			t.Errorf("%d tokens are left", n)
-		}
-		if n := w.jobs(t); n != 4 {
-			t.Errorf("%d jobs before the sweep", n)
-		}
+		must.Same(t, "tokens are left", 0, w.found(t, janes.Query))
+		must.Same(t, "jobs before the sweep", 4, w.jobs(t))
 		must.Get(w.Sweep(t.Context()))(t)
 		w.checkDependents(t, responses)
 		w.notes(t, 1)
@@ -364,14 +352,10 @@ func TestEraseRespectsRules(t *testing.T) {
 	if err != nil || done.Count != 2 || done.Left != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if _, err := w.Owner.GetToken(t.Context(), "jane-pii"); err != nil {
-		t.Error(err)
-	}
+	must.Get(w.Owner.GetToken(t.Context(), "jane-pii"))(t)
 	for _, one := range rules {
 		c, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{one})
-		if _, err := c.EraseTokens(t.Context(), janes); !errors.Is(err, vault.ErrForbidden) {
-			t.Errorf("with %v alone: %v", one.Permissions, err)
-		}
+		must.Fail(c.EraseTokens(t.Context(), janes))(t, fmt.Sprintf("with %v alone", one.Permissions), vault.ErrForbidden)
 	}
 }
 

@@ -111,9 +111,7 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 			w.open()
 			w.withdraw()
 			want := map[string]bool{"deleted": false, "rekeyed": false, "kept": true, "session": false}
-			if diff := cmp.Diff(want, w.working()); diff != "" {
-				t.Fatalf("before the restore (-want +got):\n%s", diff)
-			}
+			must.Same(t, "before the restore", want, w.working())
 			file := map[string][]byte{"bundle": w.bundle(), "log": w.log()}[name]
 			w.close()
 			must.Do(t, os.WriteFile(w.path, backup, 0o600))
@@ -154,12 +152,8 @@ func (w *withdrawing) checkAgain(want vault.ErasedAgain, file []byte, dry bool) 
 // withdrawing once more leaves it.
 func (w *withdrawing) checkOwnKey(file []byte) {
 	w.t.Helper()
-	if _, err := w.Authenticate(w.t.Context(), w.newKey); !errors.Is(err, vault.ErrUnauthenticated) {
-		w.t.Errorf("the key that the restore lost: %v", err)
-	}
+	must.Fail(w.Authenticate(w.t.Context(), w.newKey))(w.t, "the key that the restore lost", vault.ErrUnauthenticated)
 	app := must.Get(w.owner().RegenerateKey(w.t.Context(), w.rekeyed.ID))(w.t)
 	w.checkAgain(vault.ErasedAgain{Erased: 4}, file, false)
-	if _, err := w.Authenticate(w.t.Context(), app.Key); err != nil {
-		w.t.Errorf("the new key: %v", err)
-	}
+	must.Get(w.Authenticate(w.t.Context(), app.Key))(w.t)
 }

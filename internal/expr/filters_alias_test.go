@@ -3,6 +3,7 @@ package expr_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -76,9 +77,7 @@ func TestAliasIsUnbiased(t *testing.T) {
 	random := bytes.NewReader(bytes.Repeat(all[:], 4))
 	got := aliasOf(t, "alias_preserve_format", strings.Repeat("5", 500), random)
 	for _, digit := range "0123456789" {
-		if n := strings.Count(got, string(digit)); n != 50 {
-			t.Errorf("the digit %c occurs %d times in 500", digit, n)
-		}
+		must.Same(t, fmt.Sprintf("the digit %c occurs", digit), 50, strings.Count(got, string(digit)))
 	}
 }
 
@@ -110,12 +109,8 @@ func TestAliasFailures(t *testing.T) {
 				env.Rand = tt.random
 				_, err = template.Eval(env)
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q in it", err, tt.want)
-			}
+			must.Match(t, tt.use, err, must.Text(tt.want))
 		})
 	}
-	if got, err := eval(t, "{{ data | alias_card }}", "null"); err != nil || got != "null" {
-		t.Errorf("alias of null: %s, %v", got, err)
-	}
+	must.Same(t, "alias of null", "null", must.Get(eval(t, "{{ data | alias_card }}", "null"))(t))
 }

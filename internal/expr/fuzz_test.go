@@ -8,6 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const canary = "c4n4ry-4242424242424242"
@@ -79,8 +80,6 @@ func FuzzEval(f *testing.F) {
 			}
 			return
 		}
-		if _, err := jsonx.Parse(out.JSON(), jsonx.Limits{Depth: 1000}); err != nil {
-			t.Fatalf("the result is not JSON: %v", err)
-		}
+		must.Get(jsonx.Parse(out.JSON(), jsonx.Limits{Depth: 1000}))(t)
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -61,9 +59,7 @@ func TestEvalIsTyped(t *testing.T) {
 		t.Run(tt.source, func(t *testing.T) {
 			t.Parallel()
 			got := must.Get(eval(t, tt.source, document))(t)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Same(t, "the result", tt.want, got)
 		})
 	}
 }
@@ -137,12 +133,8 @@ func TestUnavailableRootFails(t *testing.T) {
 	for _, source := range []string{"{{ metadata.a }}", "{{ data | append: metadata.a }}"} {
 		template := must.Get(expr.Compile(source))(t)
 		_, err := template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}, nil))
-		if err == nil || !strings.Contains(err.Error(), "not available here") {
-			t.Errorf("%s without metadata: %v", source, err)
-		}
-		if _, err := template.Eval(expr.Env{}); err == nil {
-			t.Errorf("%s in an empty Env succeeded", source)
-		}
+		must.Match(t, source+" without metadata", err, must.Text("not available here"))
+		must.Fail(template.Eval(expr.Env{}))(t, source+" in an empty Env succeeded", must.Text(""))
 	}
 }
 
@@ -181,13 +173,9 @@ func TestCompileTokens(t *testing.T) {
 		t.Run(tt.source, func(t *testing.T) {
 			t.Parallel()
 			template := must.Get(expr.CompileTokens(tt.source))(t)
-			if diff := cmp.Diff(tt.refs, template.Refs()); diff != "" {
-				t.Errorf("refs (-want +got):\n%s", diff)
-			}
+			must.Same(t, "refs", tt.refs, template.Refs())
 			got := must.Get(template.Eval(env))(t)
-			if diff := cmp.Diff(tt.want, string(got.JSON())); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Same(t, "the result", tt.want, string(got.JSON()))
 		})
 	}
 }
@@ -207,20 +195,14 @@ func TestInvalidTokenTemplatesAreRejected(t *testing.T) {
 			t.Errorf("CompileTokens(%.40q) = %v, want an *Error", source, err)
 		}
 	}
-	if _, err := expr.CompileTokens(`{{ ` + strings.Repeat("é", 400) + ` }}`); err != nil {
-		t.Errorf("an id of 400 characters: %v", err)
-	}
-	if _, err := expr.CompileTokens(strings.Repeat("long body ", 100_000) + "{{ abc }}"); err != nil {
-		t.Errorf("a long body: %v", err)
-	}
+	must.Get(expr.CompileTokens(`{{ ` + strings.Repeat("é", 400) + ` }}`))(t)
+	must.Get(expr.CompileTokens(strings.Repeat("long body ", 100_000) + "{{ abc }}"))(t)
 }
 
 func TestRefsCoversArguments(t *testing.T) {
 	t.Parallel()
 	template := must.Get(expr.Compile("{{ data.a | append: metadata.b }}{{ data.c }}"))(t)
-	if diff := cmp.Diff([]expr.Ref{{ID: "data"}, {ID: "metadata"}}, template.Refs()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Same(t, "references", []expr.Ref{{ID: "data"}, {ID: "metadata"}}, template.Refs())
 }
 
 func TestHasExpression(t *testing.T) {
@@ -269,8 +251,6 @@ func TestTemplateRefersTo(t *testing.T) {
 		"{{ data.metadata }}": false, "metadata": false, "{{ data | append: 'metadata' }}": false,
 	} {
 		template := must.Get(expr.Compile(source))(t)
-		if got := template.RefersTo("metadata"); got != want {
-			t.Errorf("%s refers to metadata: %v, want %v", source, got, want)
-		}
+		must.Same(t, source+" refers to metadata", want, template.RefersTo("metadata"))
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -21,15 +19,11 @@ func TestTree(t *testing.T) {
 	if !tree.HasExpressions() {
 		t.Error("the tree has no expressions")
 	}
-	if diff := cmp.Diff([]expr.Ref{{ID: "data"}}, tree.Refs()); diff != "" {
-		t.Errorf("refs (-want +got):\n%s", diff)
-	}
+	must.Same(t, "refs", []expr.Ref{{ID: "data"}}, tree.Refs())
 	for range 2 { // a tree can be evaluated again
 		got := must.Get(evalTree(t, tree, expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}, nil)))(t)
 		want := `{"number":"XXXXXXXXXXXX1234","{{ data.number }}":1.0,"month":12,"list":["plain",true,{"x":"no. 1234"}]}`
-		if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		must.Same(t, "the result", want, string(got.JSON()))
 	}
 }
 
@@ -41,9 +35,7 @@ func evalTree(t *testing.T, tree *expr.Tree, env expr.Env) (jsonx.Value, error) 
 	if err == nil && string(text) != string(v.JSON()) || err != nil && text != nil {
 		t.Errorf("as text the tree is %q, as a value %q", text, v.JSON())
 	}
-	if diff := cmp.Diff(err, textErr); diff != "" {
-		t.Errorf("as text the tree fails differently (-value +text):\n%s", diff)
-	}
+	must.Same(t, "as text the tree fails differently", err, textErr)
 	return v, err
 }
 
@@ -53,10 +45,8 @@ func TestTreeOfScalars(t *testing.T) {
 		`"{{ data.list }}"`: `[{"a":1},"b"]`, `"plain"`: `"plain"`, `1.10`: `1.10`, `null`: `null`, `{}`: `{}`,
 	} {
 		tree := must.Get(expr.CompileTree(mustJSON(t, text)))(t)
-		got, err := evalTree(t, tree, expr.Data(mustJSON(t, document), jsonx.Value{}, nil))
-		if err != nil || string(got.JSON()) != want {
-			t.Errorf("%s gave %s, %v, want %s", text, got.JSON(), err, want)
-		}
+		got := must.Get(evalTree(t, tree, expr.Data(mustJSON(t, document), jsonx.Value{}, nil)))(t)
+		must.Same(t, text+" gave", want, string(got.JSON()))
 	}
 }
 
@@ -79,17 +69,13 @@ func checkTreeError(t *testing.T, err error, path string, offset int, msg string
 	if !ok {
 		t.Fatalf("got %v, want an *Error", err)
 	}
-	if diff := cmp.Diff(expr.Error{Path: path, Offset: offset, Msg: msg}, *e); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Same(t, "the error", expr.Error{Path: path, Offset: offset, Msg: msg}, *e)
 }
 
 func TestTokenTree(t *testing.T) {
 	t.Parallel()
 	tree := must.Get(expr.CompileTokenTree(mustJSON(t, `{"card":"{{ tok-1 }}","note":"{{ tok-2 | upcase }}!","again":["{{tok-1}}"],"{{ tok-9 }}":0}`)))(t)
-	if diff := cmp.Diff([]expr.Ref{{ID: "tok-1"}, {ID: "tok-2"}}, tree.Refs()); diff != "" {
-		t.Errorf("refs (-want +got):\n%s", diff)
-	}
+	must.Same(t, "refs", []expr.Ref{{ID: "tok-1"}, {ID: "tok-2"}}, tree.Refs())
 	values := map[string]string{"tok-1": `{"n":"\"{{ tok-2 }}"}`, "tok-2": `"a\"b"`}
 	env := expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
 		text, ok := values[ref.ID]
@@ -100,9 +86,7 @@ func TestTokenTree(t *testing.T) {
 	}}
 	got := must.Get(evalTree(t, tree, env))(t)
 	want := `{"card":{"n":"\"{{ tok-2 }}"},"note":"A\"B!","again":[{"n":"\"{{ tok-2 }}"}],"{{ tok-9 }}":0}`
-	if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Same(t, "the result", want, string(got.JSON()))
 	delete(values, "tok-2")
 	if _, err := evalTree(t, tree, env); err == nil || !strings.Contains(err.Error(), "note: the expression refers to something that is not available") {
 		t.Errorf("an unknown token gave %v", err)
@@ -117,16 +101,10 @@ func TestInsertedValuesAreLimited(t *testing.T) {
 		v := jsonx.ArrayValue(jsonx.StringValue(strings.Repeat("x", n)))
 		return expr.Env{Lookup: func(expr.Ref) (jsonx.Value, bool) { return v, true }}
 	}
-	if _, err := evalTree(t, tree, sized(100_000)); err != nil {
-		t.Errorf("10 MB: %v", err)
-	}
-	if _, err := evalTree(t, tree, sized(200_000)); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
-		t.Errorf("20 MB: %v", err)
-	}
+	must.Get(evalTree(t, tree, sized(100_000)))(t)
+	must.Fail(evalTree(t, tree, sized(200_000)))(t, "20 MB", must.Text("more than 16777216 bytes"))
 	many := `[` + strings.Repeat(`"{{ tok-1 }}",`, 10_001) + `1]`
-	if _, err := expr.CompileTokenTree(mustJSON(t, many)); err == nil || !strings.Contains(err.Error(), "at most 10000 expressions") {
-		t.Errorf("10,001 expressions: %v", err)
-	}
+	must.Fail(expr.CompileTokenTree(mustJSON(t, many)))(t, "10,001 expressions", must.Text("at most 10000 expressions"))
 }
 
 // A token's mask is evaluated each time the token is read, so a small token
@@ -173,9 +151,7 @@ func TestEvaluationsShareABudget(t *testing.T) {
 	if done < 2 || done > 6 || !strings.Contains(err.Error(), "too much work") {
 		t.Errorf("after %d evaluations: %v", done, err)
 	}
-	if _, err := tree.Eval(env); err == nil {
-		t.Error("another evaluation began")
-	}
+	must.Fail(tree.Eval(env))(t, "another evaluation began", must.Text(""))
 }
 
 // Compiling takes more time than reading, so the length of the expressions in a
@@ -184,12 +160,8 @@ func TestCompiledLengthIsLimited(t *testing.T) {
 	t.Parallel()
 	long := "{{ tok-1 | append: '" + strings.Repeat("x", 900) + "' }}"
 	fits, tooLong := list(`"`+long+`"`, 1000), list(`"`+long+`"`, 2000)
-	if _, err := expr.CompileTokenTree(mustJSON(t, fits)); err != nil {
-		t.Error(err)
-	}
-	if _, err := expr.CompileTokenTree(mustJSON(t, tooLong)); err == nil || !strings.Contains(err.Error(), "at most about 1048576 bytes") {
-		t.Errorf("2 MB of expressions: %v", err)
-	}
+	must.Get(expr.CompileTokenTree(mustJSON(t, fits)))(t)
+	must.Fail(expr.CompileTokenTree(mustJSON(t, tooLong)))(t, "2 MB of expressions", must.Text("at most about 1048576 bytes"))
 	var l expr.List
 	var err error
 	for range 2000 {
@@ -197,7 +169,5 @@ func TestCompiledLengthIsLimited(t *testing.T) {
 			break
 		}
 	}
-	if err == nil {
-		t.Error("2 MB of expressions were accepted one by one")
-	}
+	must.Match(t, "2 MB of expressions were accepted one by one", err, must.Text(""))
 }

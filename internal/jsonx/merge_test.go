@@ -2,10 +2,9 @@ package jsonx_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -36,9 +35,7 @@ func TestMerge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := string(jsonx.Merge(mustParse(t, tt.target), mustParse(t, tt.patch)).JSON())
-		if got != tt.want {
-			t.Errorf("Merge(%s, %s) = %s, want %s", tt.target, tt.patch, got, tt.want)
-		}
+		must.Same(t, "Merge("+tt.target+", "+tt.patch+")", tt.want, got)
 	}
 }
 
@@ -75,9 +72,7 @@ func FuzzMerge(f *testing.F) {
 			t.Skip("not in the model")
 		}
 		want := mergeModel(meaning(t, target), meaning(t, patch))
-		if diff := cmp.Diff(want, meaning(t, got.JSON())); diff != "" {
-			t.Fatalf("Merge(%s, %s) (-model +got):\n%s", target, patch, diff)
-		}
+		must.Same(t, fmt.Sprintf("Merge(%s, %s)", target, patch), want, meaning(t, got.JSON()))
 		if string(tv.JSON()) != before {
 			t.Fatal("Merge changed its target")
 		}
@@ -119,9 +114,7 @@ func TestRewrite(t *testing.T) {
 	if want := `{"a":"X","b":[1,"Y",{"c":"Z"}],"skip":{"d":"x"},"n":1.10}`; string(got.JSON()) != want {
 		t.Errorf("got %s, want %s", got.JSON(), want)
 	}
-	if diff := cmp.Diff([]string{"", "a", "b", "b[0]", "b[1]", "b[2]", "b[2].c", "skip", "n"}, seen); diff != "" {
-		t.Errorf("visits (-want +got):\n%s", diff)
-	}
+	must.Same(t, "visits", []string{"", "a", "b", "b[0]", "b[1]", "b[2]", "b[2].c", "skip", "n"}, seen)
 	if want := `{"a":"x","b":[1,"y",{"c":"z"}],"skip":{"d":"x"},"n":1.10}`; string(v.JSON()) != want {
 		t.Errorf("the original changed to %s", v.JSON())
 	}

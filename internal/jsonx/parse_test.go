@@ -9,8 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -33,9 +31,7 @@ func TestParseKeepsEverything(t *testing.T) {
 		`[]`, `{}`, `[[],{}]`, `{"z":1,"a":2,"m":[1,2,{"k":null}]}`, `{"":{"":""}}`,
 	} {
 		got := string(mustParse(t, text).Append(nil))
-		if got != text {
-			t.Errorf("Parse(%s) wrote %s", text, got)
-		}
+		must.Same(t, "Parse", text, got)
 	}
 }
 
@@ -48,9 +44,7 @@ func TestParseNormalizesOnlyTheForm(t *testing.T) {
 		`"\u2028<&>"`:                "\"\u2028<&>\"",
 		`"\uD83D\u0041"`:             `"\ud83dA"`,
 	} {
-		if got := string(mustParse(t, text).Append(nil)); got != want {
-			t.Errorf("Parse(%s) wrote %s, want %s", text, got, want)
-		}
+		must.Same(t, "Parse("+text+") wrote", want, string(mustParse(t, text).Append(nil)))
 	}
 }
 
@@ -94,9 +88,7 @@ func TestInvalidTextIsRejected(t *testing.T) {
 			if !ok {
 				t.Fatalf("Parse(%q) = %v, want an *Error", tt.text, err)
 			}
-			if diff := cmp.Diff(tt.want, *got); diff != "" {
-				t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
-			}
+			must.Same(t, "Parse("+tt.text+")", tt.want, *got)
 		})
 	}
 }
@@ -109,9 +101,7 @@ func TestParseFindsDuplicatesInLargeObjects(t *testing.T) {
 			fmt.Fprintf(&b, `"k%d":0,`, i)
 		}
 		unique := "{" + b.String() + `"last":0}`
-		if got := mustParse(t, unique).Len(); got != n+1 {
-			t.Errorf("%d members parsed, want %d", got, n+1)
-		}
+		must.Same(t, "members parsed", n+1, mustParse(t, unique).Len())
 		for _, i := range []int{0, n / 2, n - 1} {
 			twice := fmt.Sprintf(`{%s"k%d":0}`, b.String(), i)
 			if _, err := jsonx.Parse([]byte(twice), jsonx.Limits{}); err == nil {
@@ -132,9 +122,7 @@ func TestParseBoundsDepth(t *testing.T) {
 			t.Errorf("%s 200 levels deep: %v", shape[0], err)
 		}
 		_, err := jsonx.Parse(nested(shape[0], shape[1], shape[2], 200/step+1), jsonx.Limits{})
-		if err == nil || !strings.Contains(err.Error(), "nested more than 200 levels") {
-			t.Errorf("%s 201 levels deep: %v", shape[0], err)
-		}
+		must.Match(t, shape[0]+" 201 levels deep", err, must.Text("nested more than 200 levels"))
 		if len(err.Error()) > 1100 {
 			t.Errorf("the message is %d bytes long", len(err.Error()))
 		}
@@ -142,16 +130,12 @@ func TestParseBoundsDepth(t *testing.T) {
 	if _, err := jsonx.Parse(bytes.Repeat([]byte("["), 1<<20), jsonx.Limits{}); err == nil {
 		t.Error("a million open brackets were accepted")
 	}
-	if _, err := jsonx.Parse([]byte(`[[1]]`), jsonx.Limits{Depth: 1}); err == nil {
-		t.Error("two levels were accepted with Depth 1")
-	}
+	must.Fail(jsonx.Parse([]byte(`[[1]]`), jsonx.Limits{Depth: 1}))(t, "two levels were accepted with Depth 1", must.Text(""))
 }
 
 func TestParseBoundsNodes(t *testing.T) {
 	t.Parallel()
-	if _, err := jsonx.Parse([]byte(`[1,2]`), jsonx.Limits{Nodes: 3}); err != nil {
-		t.Errorf("three values: %v", err)
-	}
+	must.Get(jsonx.Parse([]byte(`[1,2]`), jsonx.Limits{Nodes: 3}))(t)
 	if _, err := jsonx.Parse([]byte(`[1,2,3]`), jsonx.Limits{Nodes: 3}); err == nil {
 		t.Error("four values were accepted with Nodes 3")
 	}
@@ -194,16 +178,11 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("invalid JSON accepted")
 		}
 		written := v.Append(nil)
-		again, err := jsonx.Parse(written, jsonx.Limits{})
-		if err != nil {
-			t.Fatalf("the written JSON does not parse: %v", err)
-		}
+		again := must.Get(jsonx.Parse(written, jsonx.Limits{}))(t)
 		if !again.Equal(v) || !bytes.Equal(again.Append(nil), written) {
 			t.Fatalf("writing %s changed it", written)
 		}
-		if diff := cmp.Diff(meaning(t, data), meaning(t, written)); diff != "" {
-			t.Fatalf("the meaning changed (-was +is):\n%s", diff)
-		}
+		must.Same(t, "the meaning changed", meaning(t, data), meaning(t, written))
 	})
 }
 

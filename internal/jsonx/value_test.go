@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -46,13 +44,9 @@ func TestConstructors(t *testing.T) {
 		jsonx.Member{Name: "s", Value: jsonx.StringValue("later")},
 	)
 	want := `{"s":"later","n":1.10,"i":-9223372036854775808,"b":true,"l":[null,null]}`
-	if got := string(v.JSON()); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	must.Same(t, "the value", want, string(v.JSON()))
 	for _, bad := range []string{"", "01", "1.", "+1", " 1", "1 ", "NaN", "0x1", "1e", "-"} {
-		if _, err := jsonx.NumberValue(bad); err == nil {
-			t.Errorf("NumberValue(%q) succeeded", bad)
-		}
+		must.Fail(jsonx.NumberValue(bad))(t, "NumberValue("+bad+") succeeded", must.Text(""))
 	}
 }
 
@@ -61,9 +55,7 @@ func TestConstructorsCopyTheirArguments(t *testing.T) {
 	elems := []jsonx.Value{jsonx.IntValue(1)}
 	v := jsonx.ArrayValue(elems...)
 	elems[0] = jsonx.IntValue(2)
-	if got := string(v.JSON()); got != "[1]" {
-		t.Errorf("changing the argument changed the Value to %s", got)
-	}
+	must.Same(t, "changing the argument changed the Value to", "[1]", string(v.JSON()))
 }
 
 func TestStringValueIsAlwaysWritable(t *testing.T) {
@@ -80,9 +72,7 @@ func TestStringValueIsAlwaysWritable(t *testing.T) {
 		"\xed\xa0\xbd\xed\xa0\xbdtail": `"\ud83d\ud83dtail"`,
 	} {
 		got := string(jsonx.StringValue(in).JSON())
-		if got != want {
-			t.Errorf("StringValue(%q) wrote %s, want %s", in, got, want)
-		}
+		must.Same(t, "StringValue("+in+") wrote", want, got)
 		if !mustParse(t, got).Equal(jsonx.StringValue(in)) {
 			t.Errorf("StringValue(%q) does not survive a round trip", in)
 		}
@@ -132,18 +122,12 @@ func TestEqual(t *testing.T) {
 func TestWithAndWithout(t *testing.T) {
 	t.Parallel()
 	v := mustParse(t, `{"number":"4242","cvc":"123","year":2030}`)
-	if got := string(v.Without("cvc", "other").JSON()); got != `{"number":"4242","year":2030}` {
-		t.Errorf("Without: %s", got)
-	}
+	must.Same(t, "Without", `{"number":"4242","year":2030}`, string(v.Without("cvc", "other").JSON()))
 	if got := string(v.With("cvc", jsonx.NullValue()).With("new", jsonx.IntValue(1)).JSON()); got != `{"number":"4242","cvc":null,"year":2030,"new":1}` {
 		t.Errorf("With: %s", got)
 	}
-	if got := string(v.JSON()); got != `{"number":"4242","cvc":"123","year":2030}` {
-		t.Errorf("the original changed: %s", got)
-	}
-	if got := string(jsonx.Value{}.With("a", jsonx.IntValue(1)).JSON()); got != `{"a":1}` {
-		t.Errorf("With on absent: %s", got)
-	}
+	must.Same(t, "the original changed", `{"number":"4242","cvc":"123","year":2030}`, string(v.JSON()))
+	must.Same(t, "With on absent", `{"a":1}`, string(jsonx.Value{}.With("a", jsonx.IntValue(1)).JSON()))
 }
 
 func TestInsideEncodingJSON(t *testing.T) {
@@ -154,10 +138,7 @@ func TestInsideEncodingJSON(t *testing.T) {
 	}
 	var d doc
 	must.Do(t, json.Unmarshal([]byte(`{"data":{"b":1.10,"a":12345678901234567890}}`), &d))
-	got, err := json.Marshal(d)
-	if err != nil || string(got) != `{"data":{"b":1.10,"a":12345678901234567890}}` {
-		t.Errorf("Marshal = %s, %v", got, err)
-	}
+	must.Same(t, "Marshal", `{"data":{"b":1.10,"a":12345678901234567890}}`, string(must.Get(json.Marshal(d))(t)))
 	var e *jsonx.Error
 	if err := json.Unmarshal([]byte(`{"data":{"a":1,"a":2}}`), &d); !errors.As(err, &e) {
 		t.Errorf("a duplicate key gave %v", err)
@@ -194,9 +175,7 @@ func TestFrom(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := must.Get(jsonx.From(tt.in))(t)
-			if diff := cmp.Diff(tt.want, string(got.JSON())); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			must.Same(t, "the value", tt.want, string(got.JSON()))
 		})
 	}
 }

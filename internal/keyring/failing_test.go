@@ -107,8 +107,6 @@ func TestShownURI(t *testing.T) {
 		"exec:sign --user-pin=hunter slot=1":              "exec:sign --user-pin=xxxxx slot=1",
 		"exec:sign PASSWORD=hunter":                       "exec:sign PASSWORD=xxxxx",
 	} {
-		if got := ShownURI(uri); got != want {
-			t.Errorf("%s is shown as %s, want %s", uri, got, want)
-		}
+		must.Same(t, uri+" is shown as", want, ShownURI(uri))
 	}
 }

@@ -32,11 +32,7 @@ func TestGate(t *testing.T) {
 	g.PassHorizon(old) // of a rotation that started earlier
 	must.Match(t, "under old keys", write(under(old)), storage.ErrLate)
 	for what, ch := range map[string]*storage.Change{"under new keys": under(fresh), "under no keys": {}} {
-		if err := write(ch); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		must.Match(t, what, write(ch), nil)
 	}
-	if w.n != 3 {
-		t.Errorf("%d changes were written, want 3", w.n)
-	}
+	must.Same(t, "changes were written", 3, w.n)
 }

@@ -153,9 +153,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 			}
 			must.Get(w.Reload(t.Context(), w.tenant))(t)
 		}
-		if got := w.key.opened.Load(); got != want {
-			t.Errorf("the master key was used %d times, want %d", got, want)
-		}
+		must.Same(t, "the master key was used", want, w.key.opened.Load())
 	}
 	use(1)
 	w.wrap(t, w.ring)
@@ -164,9 +162,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	if _, err := w.Get(t.Context(), w.tenant); !errors.Is(err, errMissing) || err.Error() != errMissing.Error() {
 		t.Errorf("a deleted tenant: %v", err)
 	}
-	if n := len(w.known); n != 0 {
-		t.Errorf("%d rings of deleted tenants are kept", n)
-	}
+	must.Same(t, "rings of deleted tenants are kept", 0, len(w.known))
 }
 
 // Concurrent operations that need the same keys unwrap them once. A canceled
@@ -208,9 +204,7 @@ func TestOperationsShareOneUnwrap(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := w.key.opened.Load(); got != 1 {
-			t.Errorf("the master key was used %d times, want once", got)
-		}
+		must.Same(t, "the master key was used", int32(1), w.key.opened.Load())
 	})
 }
 
@@ -237,9 +231,7 @@ func TestSharedReadOutlivesItsCaller(t *testing.T) {
 				}
 				go func() {
 					defer func() { _ = recover() }()
-					if _, err := w.Get(ctx, w.tenant); err == nil {
-						t.Error("the first caller succeeded")
-					}
+					must.Fail(w.Get(ctx, w.tenant))(t, "the first caller succeeded", must.Text(""))
 				}()
 				synctest.Wait() // it uses the master key
 				second := make(chan error, 1)

@@ -312,6 +312,7 @@ func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 	if n := len(r.leafIDs(tenant)); n != len(logs) || len(r.raised(AlarmTampered)) == 0 {
 		t.Errorf("%d leaves, alarms %v", n, r.all())
 	}
+	must.Fail(l.Proof(t.Context(), tenant, uuid.UUID(forged[0].ID)))(t, "a proof of it", ErrNotSequenced)
 }
 
 func TestLostReads(t *testing.T) {

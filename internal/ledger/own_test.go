@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
@@ -47,9 +46,7 @@ func TestOwnRowsAreNotRead(t *testing.T) {
 	other := r.write(nil, tenant, 2)
 	more := r.write(l, tenant, 1)
 	must.Do(t, l.SequenceDirty(t.Context()))
-	if diff := cmp.Diff([]storage.ID{other[0].ID, other[1].ID}, store.ids); diff != "" {
-		t.Errorf("rows that were read (-want +got):\n%s", diff)
-	}
+	must.Same(t, "rows that were read", []storage.ID{other[0].ID, other[1].ID}, store.ids)
 	r.isGood(l, tenant, nil, append(append(own, other...), more...)...)
 }
 

@@ -93,9 +93,7 @@ func TestRestore(t *testing.T) {
 	if report := r.verify(l); report.OK() || !slices.Contains(verdictsOf(report), evidence.Truncated) {
 		t.Errorf("before AcceptRestore: %v", verdictsOf(report))
 	}
-	if _, err := l.AcceptRestore(t.Context(), " "); err == nil {
-		t.Error("a restore without a reason was accepted")
-	}
+	must.Fail(l.AcceptRestore(t.Context(), " "))(t, "a restore without a reason was accepted", must.Text(""))
 	first := must.Get(l.AcceptRestore(t.Context(), "disk failure"))(t)
 	if !strings.HasPrefix(string(first), origin+"/2\n") {
 		t.Errorf("the first note is %q", first)
@@ -243,9 +241,7 @@ func TestHangingAnchor(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Close(ended); err == nil {
-		t.Error("Close returned no error for a hanging anchor")
-	}
+	must.Match(t, "Close returned no error for a hanging anchor", l.Close(ended), must.Text(""))
 	close(h.stop)
 	must.Do(t, l.Close(context.Background()))
 }
@@ -302,9 +298,7 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		c := r.config(r.store)
 		change(&c)
-		if _, err := Open(t.Context(), c); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		must.Fail(Open(t.Context(), c))(t, name+": no error", must.Text(""))
 	}
 }
 

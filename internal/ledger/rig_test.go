@@ -77,9 +77,7 @@ func newRigOn(t *testing.T, path string, pg bool) *rig {
 	r.vkey = vkey
 	r.reopen()
 	t.Cleanup(func() {
-		if err := r.store.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Close", r.store.Close(), nil)
 	})
 	return r
 }
@@ -210,9 +208,7 @@ func (r *rig) openOn(store Store) *Ledger {
 	l.SetPace(0)
 	r.nodes = append(r.nodes, l)
 	r.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			r.Error(err)
-		}
+		must.Match(r, "Close", l.Close(context.Background()), nil)
 	})
 	return l
 }

@@ -60,12 +60,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		step.change()
 		c.look(step.signal, logger)
 		pair, _ := c.get(nil)
-		if pair.Leaf.SerialNumber.Int64() != step.serial {
-			t.Errorf("%s: certificate %d", step.name, pair.Leaf.SerialNumber)
-		}
-		if n := strings.Count(log.String(), "level=WARN"); n != step.warns {
-			t.Errorf("%s: %d warnings, want %d", step.name, n, step.warns)
-		}
+		must.Same(t, step.name+": certificate", step.serial, pair.Leaf.SerialNumber.Int64())
+		must.Same(t, step.name, step.warns, strings.Count(log.String(), "level=WARN"))
 	}
 	writePair(t, c.certFile, c.keyFile, 6)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -30,9 +30,7 @@ func TestFlags(t *testing.T) {
 		{"-log-retention", "1h"}, {"-log-retention", "365d"}, {"-metrics-addr", "9090"}, {"-forward", "8888"}, {"-evidence-verify-every", "0"},
 		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
 	} {
-		if _, err := parseFlags(bad, io.Discard); err == nil {
-			t.Errorf("%v was accepted", bad)
-		}
+		must.Fail(parseFlags(bad, io.Discard))(t, fmt.Sprintf("%v was accepted", bad), must.Text(""))
 	}
 	c, err := parseFlags([]string{"-allow-private-egress", "-prefix", "BT-"}, io.Discard)
 	if err != nil || !c.AllowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
@@ -46,10 +44,8 @@ func TestFlags(t *testing.T) {
 		text string
 		want time.Duration
 	}{{"8760h", 8760 * time.Hour}, {"", 0}} {
-		c, err = parseFlags([]string{"-log-retention", "48h", "-log-retention", retention.text}, io.Discard)
-		if err != nil || c.logRetention != retention.want {
-			t.Errorf("-log-retention %q: %v %v", retention.text, c.logRetention, err)
-		}
+		c = must.Get(parseFlags([]string{"-log-retention", "48h", "-log-retention", retention.text}, io.Discard))(t)
+		must.Same(t, "-log-retention "+retention.text, retention.want, c.logRetention)
 	}
 	must.Match(t, "-help", Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard), flag.ErrHelp)
 }
@@ -60,9 +56,7 @@ func TestBaseURL(t *testing.T) {
 		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::]:80": "http://127.0.0.1:80", "0.0.0.0:1": "http://127.0.0.1:1",
 		":8080": "http://127.0.0.1:8080", "[::1]:9": "http://[::1]:9", "vault.example:443": "http://vault.example:443",
 	} {
-		if got := (&Config{}).baseURL(listener); got != want {
-			t.Errorf("%s: %s, want %s", listener, got, want)
-		}
+		must.Same(t, listener, want, (&Config{}).baseURL(listener))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -167,9 +168,7 @@ func TestConsoleRequiresAFlag(t *testing.T) {
 			s := runServer(t, c.args...)
 			if c.link == "" {
 				s.await("Ctrl-C")
-				if got := s.printed.find(linkPattern); got != "" {
-					t.Errorf("got a console at %s, want none", got)
-				}
+				must.Same(t, "got a console at", "", s.printed.find(linkPattern))
 			} else if got := s.await(linkPattern); !regexp.MustCompile(c.link).MatchString(got) {
 				t.Errorf("the link is %s", got)
 			}
@@ -222,8 +221,6 @@ func TestConsoleInClear(t *testing.T) {
 		{Config{consoleFlags: consoleFlags{addr: ":8081"}, tlsCert: "x"}, false}, {Config{consoleFlags: consoleFlags{addr: ":8081", url: "https://x/"}}, false},
 		{Config{consoleFlags: consoleFlags{addr: ":8081", url: "http://x/"}}, true},
 	} {
-		if got := c.cfg.consoleInClear(); got != c.want {
-			t.Errorf("%+v: %t, want %t", c.cfg, got, c.want)
-		}
+		must.Same(t, fmt.Sprintf("%+v", c.cfg), c.want, c.cfg.consoleInClear())
 	}
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -32,9 +33,7 @@ func TestEvidenceFlags(t *testing.T) {
 		{args: []string{"-evidence-anchor", "file:a"}, bad: true}, // would have no effect
 	} {
 		c, err := parseFlags(tc.args, io.Discard)
-		if (err != nil) != tc.bad {
-			t.Errorf("%q: %v", tc.args, err)
-		}
+		must.Same(t, fmt.Sprintf("%q: %v", tc.args, err), tc.bad, err != nil)
 		if err != nil {
 			continue
 		}

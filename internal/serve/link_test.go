@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
@@ -89,9 +90,7 @@ func TestLinkIsPrintedOnlyOnATerminal(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), "http://127.0.0.1:8081/") {
 		t.Errorf("%q %v", text, err)
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != private {
-		t.Errorf("%v %v", info, err)
-	}
+	must.Same(t, "info.Mode().Perm", fs.FileMode(private), must.Get(os.Stat(file))(t).Mode().Perm())
 }
 
 // TestOnlyTrustedProxiesNameTheUser checks that only the header of a trusted proxy

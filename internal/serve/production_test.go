@@ -81,9 +81,7 @@ func TestFlagsReachTheVault(t *testing.T) {
 			"-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k"), "-evidence", "-log-retention", "8760h", "-evidence-verify-every", "1h",
 		}, test.flags...), io.Discard))(t)
 		v, _, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer v.Close()
 		info, err := v.Info(t.Context())
 		if err != nil || info.Config.LogRetention != 8760*time.Hour || info.Config.Evidence.VerifyEvery != time.Hour {

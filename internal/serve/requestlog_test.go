@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // request logs a line as httpserver does.
@@ -45,13 +45,9 @@ func TestRequestLinesAreThoseOfSlog(t *testing.T) {
 				record := slog.NewRecord(time.Date(2026, 5, 4, 3, 2, 1, 120e6, time.FixedZone("", 7200)), slog.LevelInfo, "request", 0)
 				record.AddAttrs(slog.Duration("duration", 1234567), attr)
 				for _, err := range []error{c.logHandler(&want).Handle(t.Context(), record), handler.Handle(t.Context(), record), file.write()} {
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 				}
-				if diff := cmp.Diff(want.String(), got.String()); diff != "" {
-					t.Error("a line differs from that of slog:\n" + diff)
-				}
+				must.Same(t, "the line", want.String(), got.String())
 			})
 		}
 	}
@@ -71,19 +67,13 @@ func TestRequestLinesWaitForASecond(t *testing.T) {
 		return bytes.Count(out.Bytes(), []byte("\n"))
 	}
 	request(requests, "/a")
-	if n := lines(); n != 0 {
-		t.Errorf("%d lines were written at once", n)
-	}
+	must.Same(t, "lines were written at once", 0, lines())
 	tick <- time.Time{}
 	tick <- time.Time{} // the flush of the first tick is done
-	if n := lines(); n != 1 {
-		t.Errorf("%d lines after a tick, want 1", n)
-	}
+	must.Same(t, "lines after a tick", 1, lines())
 	request(requests, "/b")
 	others.Info("another line")
-	if n := lines(); n != 3 {
-		t.Errorf("%d lines after another line, want 3", n)
-	}
+	must.Same(t, "lines after another line", 3, lines())
 	for range maxWaiting / 100 {
 		request(requests, "/c")
 	}

@@ -78,9 +78,7 @@ func opened(t *testing.T, args []string) *vault.Vault {
 	t.Helper()
 	cfg := must.Get(parseFlags(args, io.Discard))(t)
 	v, _, err := openVault(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -122,17 +120,13 @@ func checkRotated(t *testing.T, args []string, tenant uuid.UUID) {
 		}
 		n++
 	}
-	if n != 401 {
-		t.Errorf("%d tokens are left", n)
-	}
+	must.Same(t, "tokens are left", 401, n)
 }
 
 // checkDrawn checks that progress was drawn within the width, and then erased.
 func checkDrawn(t *testing.T, drawn string, width int) {
 	t.Helper()
-	if left := terminaltest.Screen(drawn); left != "" {
-		t.Errorf("left on the screen: %q", left)
-	}
+	must.Same(t, "left on the screen", "", terminaltest.Screen(drawn))
 	seen := terminaltest.States(drawn)
 	if len(seen) == 0 || !strings.HasPrefix(seen[0], "Rotating keys") {
 		t.Errorf("drawn: %q", seen)

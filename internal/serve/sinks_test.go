@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -21,9 +22,7 @@ func TestLogSinkFlags(t *testing.T) {
 	t.Parallel()
 	var l sinkList
 	for _, good := range []string{"a=stdout", "b=file:/var/log/audit.jsonl,ocsf c=https://siem.example.com/x?a=1,2,otlp", "d=http://127.0.0.1:4318"} {
-		if err := l.set(good); err != nil {
-			t.Errorf("%s: %v", good, err)
-		}
+		must.Match(t, good, l.set(good), nil)
 	}
 	want := sinkList{{"a", "stdout", ""}, {"b", "file:/var/log/audit.jsonl", "ocsf"}, {"c", "https://siem.example.com/x?a=1,2", "otlp"}, {"d", "http://127.0.0.1:4318", ""}}
 	if len(l) != len(want) {
@@ -35,9 +34,7 @@ func TestLogSinkFlags(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"a", "=stdout", "a=", "a=stderr", "a=file:", "a=stdout,cef", "a=ftp://x"} {
-		if err := new(sinkList).set(bad); err == nil {
-			t.Errorf("%s is not refused", bad)
-		}
+		must.Match(t, bad+" is not refused", new(sinkList).set(bad), must.Text(""))
 	}
 }
 
@@ -57,9 +54,7 @@ func TestSinkMetrics(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
-	}
+	must.Get(os.Stat(path))(t)
 }
 
 // The headers of a file are sent with each batch. Errors about the file do not
@@ -89,9 +84,7 @@ func TestSinkHeaders(t *testing.T) {
 	}
 	write("A: b")
 	for _, bad := range [][]string{{"-log-sink-headers", "siem=" + file}, {"-log-sink", "siem=stdout", "-log-sink-headers", "siem=" + file}, {"-log-sink-headers", "siem="}} {
-		if _, err := parseFlags(bad, io.Discard); err == nil {
-			t.Errorf("%v was accepted", bad)
-		}
+		must.Fail(parseFlags(bad, io.Discard))(t, fmt.Sprintf("%v was accepted", bad), must.Text(""))
 	}
 }
 

@@ -80,9 +80,7 @@ func TestAllTenantsIsCompleteDuringChanges(t *testing.T) {
 		}
 	}
 	for id := range want {
-		if got[id] != 1 {
-			t.Errorf("a tenant is there %d times", got[id])
-		}
+		must.Same(t, "a tenant is there", 1, got[id])
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -186,9 +185,7 @@ func TestCheckpointsAreSentOnce(t *testing.T) {
 		}
 	}
 	got := out.checkpoints(t, w, len(want), first, second)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Same(t, "lines", want, got)
 	must.Do(t, first.ResetSink(t.Context(), "siem", time.Time{}))
 	w.clock.Advance(time.Minute)
 	must.Same(t, "after a reset", want, out.checkpoints(t, w, len(want), first, second))

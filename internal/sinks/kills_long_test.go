@@ -175,9 +175,7 @@ func countDoubles(t *testing.T, want []uuid.UUID, r *receiver) (doubles int) {
 			t.Fatalf("entry %d came after entry %d", i, next-1)
 		}
 	}
-	if next != len(want) {
-		t.Errorf("%d of %d entries came", next, len(want))
-	}
+	must.Same(t, "entries", len(want), next)
 	return doubles
 }
 

@@ -2,10 +2,13 @@ package sinks
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 type waitError time.Duration
@@ -48,8 +51,6 @@ func TestRetryAfter(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 48 * time.Hour: time.Hour} {
 		w := &worker{now: func() time.Time { return now }}
 		_ = w.fail(uuid.UUID{}, waitError(asked))
-		if got := w.rest(); got != want {
-			t.Errorf("Retry-After %v: got a pause of %v, want %v", asked, got, want)
-		}
+		must.Same(t, fmt.Sprintf("Retry-After %v: got a pause", asked), want, w.rest())
 	}
 }

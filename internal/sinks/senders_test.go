@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -76,13 +77,8 @@ func TestFileIsReopened(t *testing.T) {
 	must.Get(v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	must.Do(t, v.SendLogs(t.Context()))
 	for name, want := range map[string]int{path + ".1": len(entriesOf(t, v)) - 1, path: 1} {
-		text, err := os.ReadFile(name)
-		if err != nil || strings.Count(string(text), "\n") != want {
-			t.Errorf("%s has %d lines, want %d: %v", filepath.Base(name), strings.Count(string(text), "\n"), want, err)
-		}
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("others may read %s: %v", filepath.Base(name), err)
-		}
+		must.Same(t, filepath.Base(name), want, strings.Count(string(must.Get(os.ReadFile(name))(t)), "\n"))
+		must.Same(t, "others may read "+filepath.Base(name), fs.FileMode(0o600), must.Get(os.Stat(name))(t).Mode().Perm())
 	}
 }
 
@@ -125,9 +121,7 @@ func TestHTTPCredentials(t *testing.T) {
 		}
 	}))
 	url := strings.Replace(srv.URL, "http://", "http://vault:s3cret@", 1)
-	if err := vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"))
 	srv.Close()
 	if err := vault.LogHTTP(url, nil).Send(t.Context(), []byte("{}"), "application/json"); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("connection refused: got %v", err)
@@ -203,11 +197,7 @@ func TestHangingWriter(t *testing.T) {
 		all, _ := io.ReadAll(r)
 		got <- string(all)
 	}()
-	if err := sender.Send(t.Context(), []byte("two\n"), ""); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, sender.Send(t.Context(), []byte("two\n"), ""))
 	_ = w.Close()
-	if all := <-got; all != "one\ntwo\n" {
-		t.Errorf("%q", all)
-	}
+	must.Same(t, "the lines", "one\ntwo\n", <-got)
 }

@@ -155,9 +155,7 @@ func (w *world) check(t *testing.T, again int) {
 			t.Fatalf("entry %d came after entry %d", i, next-1)
 		}
 	}
-	if next != len(want) {
-		t.Errorf("%d of %d entries came", next, len(want))
-	}
+	must.Same(t, "entries", len(want), next)
 	if doubles > again {
 		t.Errorf("%d entries came again, at most %d may", doubles, again)
 	}
@@ -347,9 +345,7 @@ func TestRefusedEntriesAreSkipped(t *testing.T) {
 		}
 		v, _ := w.node(t, true)
 		must.Do(t, v.SendLogs(t.Context()))
-		if len(w.dest.got) != len(all)-len(bad) {
-			t.Errorf("%d of %d entries came", len(w.dest.got), len(all)-len(bad))
-		}
+		must.Same(t, "entries", len(all)-len(bad), len(w.dest.got))
 		for id := range bad {
 			if !strings.Contains(w.logs.String(), id.String()) {
 				t.Errorf("the entry %s is not in the program's log", id)
@@ -375,9 +371,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
 		w.dest.mu.Unlock()
 		for range 3 {
-			if err := v.SendLogs(t.Context()); err == nil {
-				t.Fatal("no error")
-			}
+			must.Match(t, "no error", v.SendLogs(t.Context()), must.Text(""))
 			w.clock.Advance(time.Hour)
 		}
 		health := v.SinkHealth()["siem"]
@@ -446,9 +440,7 @@ func TestResetAndSkip(t *testing.T) {
 	must.Do(t, v.SendLogs(t.Context()))
 	all := len(w.dest.got)
 	must.Do(t, w.admin.ResetSink(t.Context(), "siem", time.Time{}))
-	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != all {
-		t.Errorf("after the reset: %+v, %v", status, err)
-	}
+	must.Same(t, "after the reset", all, must.Get(w.admin.ListSinks(t.Context()))(t)[0].Behind)
 	for range 2 { // the first round notices that the cursor was moved
 		_ = v.SendLogs(t.Context())
 	}
@@ -463,9 +455,7 @@ func TestResetAndSkip(t *testing.T) {
 	w.dest.mu.Unlock()
 	w.fill(t, 10)
 	must.Do(t, w.admin.SkipSink(t.Context(), "siem"))
-	if status, err := w.admin.ListSinks(t.Context()); err != nil || status[0].Behind != 0 {
-		t.Errorf("after the skip: %+v, %v", status, err)
-	}
+	must.Same(t, "after the skip", 0, must.Get(w.admin.ListSinks(t.Context()))(t)[0].Behind)
 	for _, err := range []error{w.admin.SkipSink(t.Context(), "other"), w.admin.ResetSink(t.Context(), "other", time.Time{})} {
 		must.Match(t, "another sink", err, vault.ErrNotFound)
 	}
@@ -485,9 +475,7 @@ func TestNewSinkBeginsNow(t *testing.T) {
 	w.clock.Advance(time.Second)
 	w.fill(t, 2)
 	must.Do(t, v.SendLogs(t.Context()))
-	if len(w.dest.got) != 2 {
-		t.Errorf("%d entries came", len(w.dest.got))
-	}
+	must.Same(t, "entries came", 2, len(w.dest.got))
 }
 
 // The vault sends in the background, and a hanging destination does not delay
@@ -506,9 +494,7 @@ func TestSinksRunInTheBackground(t *testing.T) {
 	}
 	w.fill(t, 1)
 	<-got
-	if err := v.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, v.Close())
 	must.Match(t, "after Close", v.SendLogs(t.Context()), vault.ErrClosed)
 }
 
@@ -564,13 +550,9 @@ func TestFollowAllLogs(t *testing.T) {
 		must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	}
 	read(2)
-	if len(seen) != 7 {
-		t.Errorf("%d entries", len(seen))
-	}
+	must.Same(t, "entries", 7, len(seen))
 	for id, n := range seen {
-		if n != 1 {
-			t.Errorf("%s came %d times", id, n)
-		}
+		must.Same(t, id+" came", 1, n)
 	}
 	if !strings.Contains(fmt.Sprint(seen), other.ID.String()) {
 		t.Error("no entry of the other tenant")

@@ -131,9 +131,7 @@ func run(t *testing.T, db *sql.DB, text string, args ...any) {
 func lastWorker(t *testing.T, db *sql.DB) (host string, port int) {
 	t.Helper()
 	err := db.QueryRow("SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND isactive ORDER BY groupid DESC LIMIT 1").Scan(&host, &port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return host, port
 }
 

@@ -36,9 +36,7 @@ func onCitus(tb testing.TB) (address string, o *postgres.Options) {
 func distributed(tb testing.TB) (address string, o *postgres.Options) {
 	tb.Helper()
 	address, o = onCitus(tb)
-	if err := postgres.Distribute(tb.Context(), address, o); err != nil {
-		tb.Fatalf("distributing: %v", err)
-	}
+	must.Do(tb, postgres.Distribute(tb.Context(), address, o))
 	return address, o
 }
 
@@ -104,9 +102,7 @@ type tenantOf struct {
 func TestDistributeWithoutCitus(t *testing.T) {
 	t.Parallel()
 	err := postgres.Distribute(t.Context(), postgres.Vaults.URL(t), nil)
-	if err == nil || !strings.Contains(err.Error(), "CREATE EXTENSION citus") {
-		t.Errorf("got %v", err)
-	}
+	must.Match(t, "without Citus", err, must.Text("CREATE EXTENSION citus"))
 }
 
 // PostgreSQL hashes text as it hashes bytes.
@@ -135,9 +131,7 @@ var citusTests = map[string]func(*testing.T){
 		load(t, s, time.Second, nil) // so that there is something to move
 		load(t, s, 6*time.Second, func() {
 			for range 2 { // the second call changes nothing
-				if err := postgres.Distribute(t.Context(), address, o); err != nil {
-					t.Error(err)
-				}
+				must.Match(t, "Distribute", postgres.Distribute(t.Context(), address, o), nil)
 			}
 		})
 		wantDistributed(t, own, o.Schema)
@@ -210,9 +204,7 @@ var citusTests = map[string]func(*testing.T){
 			txs, changes = append(txs, tx), append(changes, c)
 		}
 		must.Do(t, txs[0].Commit())
-		if err := txs[1].Commit(); err == nil {
-			t.Fatal("the second transaction was committed")
-		}
+		must.Match(t, "the second transaction was committed", txs[1].Commit(), must.Text(""))
 		for i, c := range changes {
 			found, err := s.Tokens(t.Context(), c.Tenant, []string{c.InsertTokens[0].ID})
 			if want := 1 - i; err != nil || len(found) != want {
@@ -257,9 +249,7 @@ func allOrNothing(distribute bool) func(*testing.T) {
 		for i := range 3 * len(servers) {
 			<-time.After(time.Second)
 			server := servers[i%len(servers)]
-			if err := errors.Join(server.Control("stop", "-m", "immediate"), server.Control("start")); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, errors.Join(server.Control("stop", "-m", "immediate"), server.Control("start")))
 		}
 		ended.Store(1)
 		busy.Wait()
@@ -292,9 +282,7 @@ func adopted(t *testing.T) (servers []*pgtest.Cluster) {
 		if errors.Is(err, pgtest.ErrElsewhere) {
 			t.Skip(err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		servers = append(servers, server)
 	}
 	return servers
@@ -431,9 +419,7 @@ func wantDistributed(t *testing.T, db *sql.DB, schema string) {
 		if regexp.MustCompile(`_\d+$`).MatchString(table) {
 			continue // a shard
 		}
-		if method != want {
-			t.Errorf("%s is distributed as %q, want %q", table, method, want)
-		}
+		must.Same(t, table+" is distributed as", want, method)
 		if want == "h" {
 			groups[group] = true
 		}

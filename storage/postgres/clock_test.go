@@ -19,9 +19,7 @@ func TestClockAhead(t *testing.T) {
 		"an hour ahead":  {asked.Add(-time.Hour), time.Hour},
 		"an hour behind": {answered.Add(time.Hour), -time.Hour},
 	} {
-		if got := clockAhead(asked, answered, test.said); got != test.want {
-			t.Errorf("%s: got %v, want %v", name, got, test.want)
-		}
+		must.Same(t, name, test.want, clockAhead(asked, answered, test.said))
 	}
 	s := must.Get(Open(t.Context(), Vaults.URL(t)))(t)
 	defer s.Close()

@@ -30,9 +30,7 @@ func openAt(t testing.TB, address string, options *postgres.Options) *postgres.S
 	t.Helper()
 	s := must.Get(postgres.OpenOptions(t.Context(), address, options))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Close", s.Close(), nil)
 	})
 	return s
 }
@@ -96,9 +94,7 @@ func TestKilledConnectionsLoseAndRepeatNothing(t *testing.T) {
 			case <-stopped:
 			}
 		}
-		if _, err := db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name); err != nil {
-			t.Error(err)
-		}
+		must.Get(db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name))(t)
 	}
 	<-stopped
 
@@ -108,12 +104,8 @@ func TestKilledConnectionsLoseAndRepeatNothing(t *testing.T) {
 	if got := number(t, db, "SELECT count(*) FROM vault_logs"); int64(got) != created.Load()+updated.Load() {
 		t.Errorf("%d log entries for %d changes", got, created.Load()+updated.Load())
 	}
-	if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != writers*each {
-		t.Errorf("the counters say %d tokens, want %d", got, writers*each)
-	}
-	if got := number(t, db, "SELECT count(*) FROM vault_token_hashes"); got != 2*writers*each {
-		t.Errorf("%d hashes, want %d", got, 2*writers*each)
-	}
+	must.Same(t, "the counters say", writers*each, number(t, db, "SELECT sum(n) FROM vault_token_counts"))
+	must.Same(t, "hashes", 2*writers*each, number(t, db, "SELECT count(*) FROM vault_token_hashes"))
 }
 
 // TestChangeIsAppliedOnceDespiteLostConnection cuts the connection at the worst times: before the server
@@ -144,30 +136,20 @@ func TestChangeIsAppliedOnceDespiteLostConnection(t *testing.T) {
 					continue // tested below, in order
 				}
 				p.cut.Store(cut)
-				if err := s.Write(t.Context(), c); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
-				if got := number(t, db, "SELECT count(*) FROM vault_logs WHERE id = $1", c.Logs[0].ID[:]); got != 1 {
-					t.Errorf("%s: %d log entries, want 1", what, got)
-				}
+				must.Match(t, what, s.Write(t.Context(), c), nil)
+				must.Same(t, what, 1, number(t, db, "SELECT count(*) FROM vault_logs WHERE id = $1", c.Logs[0].ID[:]))
 			}
 			asked := storage.Reading{Tenant: tenant, ID: warm.InsertTokens[0].ID, Entry: sample(tenant, 1).Logs[0]}
 			for range 2 { // on a new connection, and on a used one
 				asked.Entry.ID = newID()
 				p.cut.Store(cut)
-				if token, err := s.ReadToken(t.Context(), asked); err != nil || token.ID != asked.ID {
-					t.Errorf("reading: got %q, %v", token.ID, err)
-				}
-				if got := number(t, db, "SELECT count(*) FROM vault_logs WHERE id = $1", asked.Entry.ID[:]); got != 1 {
-					t.Errorf("reading: %d log entries, want 1", got)
-				}
+				must.Same(t, "reading", asked.ID, must.Get(s.ReadToken(t.Context(), asked))(t).ID)
+				must.Same(t, "reading", 1, number(t, db, "SELECT count(*) FROM vault_logs WHERE id = $1", asked.Entry.ID[:]))
 			}
 			for _, what := range []string{"update", "delete"} {
 				c := ambiguousChanges(tenant, warm.InsertTokens[0])[what]
 				p.cut.Store(cut)
-				if err := s.Write(t.Context(), c); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				must.Match(t, what, s.Write(t.Context(), c), nil)
 			}
 			if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != number(t, db, "SELECT count(*) FROM vault_tokens") {
 				t.Errorf("the counters say %d tokens", got)

@@ -22,16 +22,14 @@ func TestContextEndsReadFromSilentServer(t *testing.T) {
 	must.Do(t, s.Write(t.Context(), token))
 	reads := map[string]func(context.Context) error{
 		"Tokens": func(ctx context.Context) error {
-			_, err := s.Tokens(ctx, tenant, []string{token.InsertTokens[0].ID})
-			return err
+			return must.Err(s.Tokens(ctx, tenant, []string{token.InsertTokens[0].ID}))
 		},
 		"ListTokens": func(ctx context.Context) error {
 			_, _, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1})
 			return err
 		},
 		"ReadToken": func(ctx context.Context) error {
-			_, err := s.ReadToken(ctx, storage.Reading{Tenant: tenant, ID: token.InsertTokens[0].ID, Entry: sample(tenant, 1).Logs[0]})
-			return err
+			return must.Err(s.ReadToken(ctx, storage.Reading{Tenant: tenant, ID: token.InsertTokens[0].ID, Entry: sample(tenant, 1).Logs[0]}))
 		},
 		"Ping": s.Ping,
 	}
@@ -41,17 +39,13 @@ func TestContextEndsReadFromSilentServer(t *testing.T) {
 		work.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if err := read(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v, want context.DeadlineExceeded", name, err)
-			}
+			must.Match(t, name, read(ctx), context.DeadlineExceeded)
 		})
 	}
 	work.Wait()
 	p.silent.Unlock()
 	for name, read := range reads {
-		if err := read(t.Context()); err != nil {
-			t.Errorf("%s, after the server responds again: %v", name, err)
-		}
+		must.Match(t, name+", after the server responds again", read(t.Context()), nil)
 	}
 }
 
@@ -70,9 +64,7 @@ func TestChangeIsWrittenOnceDespiteSilentServer(t *testing.T) {
 		p.silent.Unlock()
 	})
 	p.dialed.Store(&speak) // the store has given up the connection
-	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
-		t.Errorf("after a silence: %v", err)
-	}
+	must.Match(t, "after a silence", s.Write(t.Context(), sample(tenant, 1)), nil)
 	p.silent.Lock()
 	postgres.SetHangTimeout(s, 100*time.Millisecond)
 	lost := sample(tenant, 1)

@@ -23,9 +23,7 @@ func TestLargeTokenIsLoggedWhenItsBodyIsRead(t *testing.T) {
 	asked := storage.Reading{Tenant: tenant, ID: large.ID, Entry: storage.Log{ID: storage.ID{3}, CreatedAt: now}}
 	entries := func() int {
 		_, total, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return total
 	}
 	p := &pending{class: readings, reading: &reading{Reading: statements.Reading{Reading: asked}, ctx: t.Context()}}

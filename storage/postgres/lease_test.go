@@ -29,9 +29,7 @@ func TestLeaseRespectsLimit(t *testing.T) {
 				must.Do(t, s.Write(t.Context(), c))
 			}
 			lease := storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: now.Add(time.Minute), Limit: 2}
-			if jobs, err := s.LeaseJobs(t.Context(), lease); err != nil || len(jobs) != lease.Limit {
-				t.Errorf("%d jobs were leased, %v, want %d", len(jobs), err, lease.Limit)
-			}
+			must.Same(t, "jobs were leased", lease.Limit, len(must.Get(s.LeaseJobs(t.Context(), lease))(t)))
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -43,9 +42,7 @@ func sameCounts(t *testing.T, db *sql.DB, when string) {
 	stored := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM (`+entries+`) l GROUP BY 1, 2, 3`)
 	counted := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM (SELECT tenant_id, entity_type, day, n FROM vault_log_counts
 		UNION ALL `+entries+` WHERE xid >= COALESCE((SELECT m.xid FROM vault_log_marks m WHERE m.tenant_id = l.tenant_id), 0)) c GROUP BY 1, 2, 3`)
-	if diff := cmp.Diff(stored, counted); diff != "" {
-		t.Errorf("%s: numbers of entries (-stored +counted):\n%s", when, diff)
-	}
+	must.Same(t, when+": numbers of entries", stored, counted)
 }
 
 // moveMark writes enough entries to move the mark of the tenant, and waits until
@@ -129,8 +126,7 @@ func TestLogCountsMatchEntries(t *testing.T) {
 			return s.Write(t.Context(), enter(tenants[i%2], true, -i%4))
 		}
 		entry := enter(tenants[0], true, -i%2).Logs[0]
-		_, err := s.ReadToken(t.Context(), storage.Reading{Tenant: tenants[0], ID: one.InsertTokens[0].ID, Entry: entry})
-		return err
+		return must.Err(s.ReadToken(t.Context(), storage.Reading{Tenant: tenants[0], ID: one.InsertTokens[0].ID, Entry: entry}))
 	}); failed != 0 {
 		t.Errorf("%d reads failed", failed)
 	}
@@ -185,9 +181,7 @@ func TestOpenTransactionIsCountedAfterCommit(t *testing.T) {
 		}
 		must.Do(t, s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)))
 		must.Do(t, postgres.CountLogs(t.Context(), s, tenant))
-		if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 10); err != nil {
-			t.Error(err)
-		}
+		must.Get(s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 10))(t)
 		sameCounts(t, db, "before the end")
 		end := tx.Rollback
 		if commit {
@@ -214,9 +208,7 @@ func TestDaysWithoutEntriesHaveNoCounts(t *testing.T) {
 	if n, err := s.DeleteLogs(t.Context(), tenant, time.Now().AddDate(0, 0, -1), 10); err != nil || n != 3 {
 		t.Fatalf("deleted %d entries (%v), want 3", n, err)
 	}
-	if n := number(t, db, days); n != 1 {
-		t.Errorf("%d days have counters, want one", n)
-	}
+	must.Same(t, "days have counters", 1, number(t, db, days))
 	sameCounts(t, db, "after the deletion")
 }
 

@@ -16,9 +16,7 @@ func TestAsyncCommitIsRejected(t *testing.T) {
 	t.Parallel()
 	address := with(t, postgres.Vaults.URL(t), "synchronous_commit", "off")
 	s, err := postgres.Open(t.Context(), address)
-	if !errors.Is(err, postgres.ErrNotDurable) {
-		t.Errorf("got %v, want ErrNotDurable", err)
-	}
+	must.Match(t, "a server without fsync", err, postgres.ErrNotDurable)
 	if err == nil {
 		s.Close()
 	}

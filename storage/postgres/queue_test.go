@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
@@ -46,9 +47,7 @@ func newManualQueue(t *testing.T, writers int, forLogs bool) *manualQueue {
 	}
 	t.Cleanup(func() {
 		q.calls.Wait()
-		if got := len(q.close()); got != want {
-			t.Errorf("%d writers when all is done, want %d", got, want)
-		}
+		must.Same(t, "writers when all is done", want, len(q.close()))
 	})
 	return q
 }
@@ -59,9 +58,7 @@ func (q *manualQueue) write(t *testing.T, c class, changes int) {
 	for range changes {
 		before := q.arrived()
 		q.calls.Go(func() {
-			if err := q.do(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
-				t.Error(err)
-			}
+			must.Match(t, "a change", q.do(context.Background(), &pending{change: &storage.Change{}, class: c}), nil)
 		})
 		for q.arrived() == before {
 			select {
@@ -84,18 +81,14 @@ func (q *manualQueue) arrived() int {
 func (q *manualQueue) begins(t *testing.T, c class, changes int) {
 	t.Helper()
 	q.calls.Go(func() {
-		if err := q.do(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "a change", q.do(context.Background(), &pending{change: &storage.Change{}, class: c}), nil)
 	})
 	q.expect(t, changes)
 }
 
 func (q *manualQueue) expect(t *testing.T, changes int) {
 	t.Helper()
-	if got := <-q.begun; got != changes {
-		t.Errorf("a statement of %d changes began, want %d", got, changes)
-	}
+	must.Same(t, "a statement", changes, <-q.begun)
 }
 
 // TestCanceledWriteLeavesTheQueue leaves the queue by a canceled context, and nothing
@@ -137,9 +130,7 @@ func TestHalfOfTheCreatesStartASecondStatement(t *testing.T) {
 		q.expect(t, 1)
 		q.end <- struct{}{}
 		q.calls.Wait()
-		if q.shared().enough != 1 {
-			t.Errorf("enough is %d after a single caller, want 1", q.shared().enough)
-		}
+		must.Same(t, "enough", 1, q.shared().enough)
 	})
 }
 
@@ -223,9 +214,7 @@ func TestPanicFailsItsBatch(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		q.flush = func(*writer, []*pending) {}
-		if err := write(); err != nil {
-			t.Errorf("%s, the next: %v", name, err)
-		}
+		must.Match(t, name+", the next", write(), nil)
 		if len(q.close()) != 1 || q.shared().running != [classes]int{} {
 			t.Errorf("%s: the writer is lost", name)
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq/pqerror"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -65,13 +64,9 @@ func (n *node) reads() map[string]func(context.Context) error {
 			return nil
 		},
 		"a lease": func(ctx context.Context) error {
-			_, err := n.LeaseJobs(ctx, storage.Lease{Tenant: n.tenant, Owner: n.tenant, Now: time.Now(), Limit: 1})
-			return err
+			return must.Err(n.LeaseJobs(ctx, storage.Lease{Tenant: n.tenant, Owner: n.tenant, Now: time.Now(), Limit: 1}))
 		},
-		"a sweep": func(ctx context.Context) error {
-			_, err := n.Sweep(ctx, time.Unix(1, 0), 10)
-			return err
-		},
+		"a sweep": func(ctx context.Context) error { return must.Err(n.Sweep(ctx, time.Unix(1, 0), 10)) },
 	}
 }
 
@@ -96,9 +91,7 @@ func (n *node) lock(t *testing.T) (release func()) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 	must.Get(tx.ExecContext(t.Context(), "LOCK TABLE vault_tokens"))(t)
 	return func() {
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Rollback", tx.Rollback(), nil)
 	}
 }
 
@@ -123,17 +116,13 @@ func TestReadsSurviveKilledConnections(t *testing.T) {
 				var readers sync.WaitGroup
 				for range options.MaxConns {
 					readers.Go(func() {
-						if err := n.read(t.Context()); err != nil {
-							t.Errorf("before %s: %v", what, err)
-						}
+						must.Match(t, "before "+what, n.read(t.Context()), nil)
 					})
 				}
 				readers.Wait()
 				must.Get(n.db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000)
 					FROM pg_stat_activity WHERE application_name = $1`, n.name))(t)
-				if err := read(t.Context()); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				must.Match(t, what, read(t.Context()), nil)
 			}
 		})
 	}
@@ -156,12 +145,8 @@ func TestCanceledReadKeepsItsConnection(t *testing.T) {
 		t.Errorf("the read ended with %v", err)
 	}
 	release()
-	if err := n.read(t.Context()); err != nil {
-		t.Errorf("the next read: %v", err)
-	}
-	if diff := cmp.Diff(before, n.sessions(t)); diff != "" {
-		t.Errorf("the connections (-before +after):\n%s", diff)
-	}
+	must.Match(t, "the next read", n.read(t.Context()), nil)
+	must.Same(t, "the connections", before, n.sessions(t))
 }
 
 // A read that the server cancels, for example because of statement_timeout,
@@ -182,9 +167,7 @@ func TestReadCanceledByServerFailsAlone(t *testing.T) {
 	}
 	release()
 	for name, read := range n.reads() {
-		if err := read(t.Context()); err != nil {
-			t.Errorf("%s after it: %v", name, err)
-		}
+		must.Match(t, name+" after it", read(t.Context()), nil)
 	}
 }
 
@@ -195,22 +178,16 @@ func TestReadsTakeTurnsOnOneConnection(t *testing.T) {
 	release := n.lock(t)
 	var work sync.WaitGroup
 	work.Go(func() {
-		if err := n.list(t.Context()); err != nil {
-			t.Errorf("the running list: %v", err)
-		}
+		must.Match(t, "the running list", n.list(t.Context()), nil)
 	})
 	n.blocked(t, 1)
 	for name, read := range n.reads() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := read(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s beside a list: %v", name, err)
-		}
+		must.Match(t, name+" beside a list", read(ctx), context.DeadlineExceeded)
 		cancel()
 		for range 4 {
 			work.Go(func() {
-				if err := read(t.Context()); err != nil {
-					t.Errorf("%s after a list: %v", name, err)
-				}
+				must.Match(t, name+" after a list", read(t.Context()), nil)
 			})
 		}
 	}
@@ -235,13 +212,9 @@ func TestCloseDoesNotWaitForReads(t *testing.T) {
 		})
 	}
 	n.blocked(t, 2)
-	if err := n.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, n.Close())
 	for name, read := range n.reads() {
-		if err := read(t.Context()); !errors.Is(err, storage.ErrClosed) {
-			t.Errorf("%s after Close: %v", name, err)
-		}
+		must.Match(t, name+" after Close", read(t.Context()), storage.ErrClosed)
 	}
 	release()
 	work.Wait()

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -70,12 +68,8 @@ func exercise(t *testing.T, s *postgres.Store) {
 	if jobs, err := s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: newID(), Now: now.Add(time.Second), Until: now.Add(time.Minute), Limit: 5}); err != nil || len(jobs) != 1 {
 		t.Errorf("got %d jobs (%v), want 1", len(jobs), err)
 	}
-	if n, err := s.DeleteLogs(ctx, tenant, now.Add(time.Hour), 5); err != nil || n != 5 {
-		t.Errorf("deleted %d entries (%v), want 5", n, err)
-	}
-	if _, err := s.Sweep(ctx, now, 10); err != nil {
-		t.Error(err)
-	}
+	must.Same(t, "deleted", 5, must.Get(s.DeleteLogs(ctx, tenant, now.Add(time.Hour), 5))(t))
+	must.Get(s.Sweep(ctx, now, 10))(t)
 	if more, err := s.Purge(ctx, tenant, 1000); err != nil || more {
 		t.Errorf("purged with more %v (%v)", more, err)
 	}
@@ -107,9 +101,7 @@ func TestStatementsIgnoreTheSearchPath(t *testing.T) {
 	before, schema := relations(t, db, currentSchema(t, db)), ownSchema(t, db)
 	exercise(t, openAt(t, address, &postgres.Options{Schema: schema}))
 	exercise(t, openAt(t, with(t, address, "search_path", "pg_catalog"), &postgres.Options{Schema: schema, Migrate: storage.MigrateCheck}))
-	if diff := cmp.Diff(before, relations(t, db, currentSchema(t, db))); diff != "" {
-		t.Errorf("the schema of the search path has changed (-before +after):\n%s", diff)
-	}
+	must.Same(t, "the schema of the search path has changed", before, relations(t, db, currentSchema(t, db)))
 }
 
 func TestTakenNamesAreRejected(t *testing.T) {
@@ -133,9 +125,7 @@ func TestTakenNamesAreRejected(t *testing.T) {
 			if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
 				t.Errorf("got %v", err)
 			}
-			if diff := cmp.Diff(before, relations(t, db, currentSchema(t, db))); diff != "" {
-				t.Errorf("the database has changed (-before +after):\n%s", diff)
-			}
+			must.Same(t, "the database has changed", before, relations(t, db, currentSchema(t, db)))
 		})
 	}
 }
@@ -148,9 +138,7 @@ func TestMigrationsByHand(t *testing.T) {
 	db := database(t, address)
 	schema, check := ownSchema(t, db), &postgres.Options{Migrate: storage.MigrateCheck}
 	check.Schema = schema
-	if _, err := postgres.OpenOptions(t.Context(), address, check); !errors.Is(err, storage.ErrOldSchema) {
-		t.Errorf("before the migrations: got %v", err)
-	}
+	must.Fail(postgres.OpenOptions(t.Context(), address, check))(t, "before the migrations", storage.ErrOldSchema)
 	for _, m := range postgres.Migrations(schema) {
 		if _, err := db.Exec(m.SQL); err != nil {
 			t.Fatalf("migration %d: %v", m.Version, err)

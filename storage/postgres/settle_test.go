@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -17,13 +15,9 @@ import (
 func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.Start() // a separate server, where no other test has an open transaction
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, server.Stop())
 	}()
 	s := must.Get(open(t.Context(), server.URL, nil, findRouted))(t)
 	defer func() { _ = s.Close() }()
@@ -52,9 +46,7 @@ func TestFollowersWaitUntilEntriesSettle(t *testing.T) {
 func wantLogs(t *testing.T, s *Store, f *storage.LogFollowing, want ...storage.Log) {
 	t.Helper()
 	page, next, err := s.FollowLogs(t.Context(), *f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.After = next
 	ids := func(logs []storage.Log) (all []storage.ID) {
 		for i := range logs {
@@ -62,7 +54,5 @@ func wantLogs(t *testing.T, s *Store, f *storage.LogFollowing, want ...storage.L
 		}
 		return all
 	}
-	if diff := cmp.Diff(ids(want), ids(page)); diff != "" {
-		t.Errorf("entries (-want +got):\n%s", diff)
-	}
+	must.Same(t, "entries", ids(want), ids(page))
 }

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -21,12 +20,8 @@ func TestSlowStatementIsStoppedAndNotRepeated(t *testing.T) {
 			must.Get(n.db.ExecContext(t.Context(), `CREATE SEQUENCE begun;
 				ALTER TABLE vault_tokens RENAME TO all_tokens;
 				CREATE VIEW vault_tokens AS SELECT t.* FROM all_tokens t, (SELECT nextval('begun'), pg_sleep(60)) s;`))(t)
-			if err := n.list(t.Context()); !errors.Is(err, storage.ErrSlow) {
-				t.Errorf("a slow list: %v, want ErrSlow", err)
-			}
-			if got := number(t, n.db, "SELECT last_value FROM begun"); got != 1 {
-				t.Errorf("the statement began %d times", got)
-			}
+			must.Match(t, "a slow list", n.list(t.Context()), storage.ErrSlow)
+			must.Same(t, "the statement began", 1, number(t, n.db, "SELECT last_value FROM begun"))
 			if got := number(t, n.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND state = 'active'", n.name); got != 0 {
 				t.Errorf("%d statements are still running", got)
 			}
@@ -43,12 +38,8 @@ func TestApplicationKeepsStatementTimeout(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	must.Get(tx.ExecContext(t.Context(), "SET LOCAL statement_timeout = '54321ms'"))(t)
 	in := must.Get(n.InTx(t.Context(), tx))(t)
-	if _, err := in.Tokens(t.Context(), n.tenant, []string{n.token.ID}); err != nil {
-		t.Error(err)
-	}
-	if err := in.Write(t.Context(), sample(n.tenant, 1)); err != nil {
-		t.Error(err)
-	}
+	must.Get(in.Tokens(t.Context(), n.tenant, []string{n.token.ID}))(t)
+	must.Do(t, in.Write(t.Context(), sample(n.tenant, 1)))
 	var kept string
 	if err := tx.QueryRowContext(t.Context(), "SHOW statement_timeout").Scan(&kept); err != nil || kept != "54321ms" {
 		t.Errorf("statement_timeout is %s, %v", kept, err)

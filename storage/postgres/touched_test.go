@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
@@ -621,9 +619,7 @@ func (s *touched) refused(t *testing.T, db *postgres.Store, c *storage.Change, k
 	if err := db.Write(t.Context(), c); !errors.As(err, &got) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
-	if diff := cmp.Diff(&storage.Conflict{Kind: kind, Index: deletedAtOnce - 1}, got); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "the conflict", &storage.Conflict{Kind: kind, Index: deletedAtOnce - 1}, got)
 }
 
 func (s *touched) purge(t *testing.T, db *postgres.Store) {

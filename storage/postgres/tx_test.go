@@ -142,9 +142,7 @@ func TestTxConflictKeepsTheDriverError(t *testing.T) {
 			t.Errorf("%s: got %v, want an error of the driver with SQLSTATE 40001", driver, err)
 		}
 		token.Rev++
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, tx.Rollback())
 	}
 }
 
@@ -170,9 +168,7 @@ func TestLockedChangesDoNotBlockOthers(t *testing.T) {
 	for range 16 {
 		strangers.Go(func() {
 			for range 10 {
-				if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
-					t.Error(err)
-				}
+				must.Match(t, "Write", s.Write(t.Context(), sample(tenant, 1)), nil)
 			}
 		})
 	}
@@ -226,9 +222,7 @@ func TestChangeGivesUpOnALastingLock(t *testing.T) {
 	in := must.Get(s.InTx(t.Context(), tx))(t)
 	c := sample(tenant, 1)
 	must.Do(t, in.Write(t.Context(), c))
-	if err := s.Write(storage.NoWait(t.Context()), c); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("got %v, want ErrUnavailable", err)
-	}
+	must.Match(t, "a locked id", s.Write(storage.NoWait(t.Context()), c), storage.ErrUnavailable)
 }
 
 // TestCountsOfTransactionsAreMerged checks that the rows that transactions add to counts and sets are
@@ -247,19 +241,11 @@ func TestCountsOfTransactionsAreMerged(t *testing.T) {
 	apart := func() int {
 		return number(t, db, "SELECT count(*) FROM vault_token_counts WHERE shard < 0") + number(t, db, "SELECT count(*) FROM vault_container_sets WHERE shard < 0")
 	}
-	if got := apart(); got != 4 {
-		t.Errorf("%d separate rows, want 3 counts and a set", got)
-	}
+	must.Same(t, "separate rows", 4, apart())
 	must.Get(s.Sweep(t.Context(), time.Now(), 10))(t)
-	if got := apart(); got != 0 {
-		t.Errorf("%d rows are still separate after a sweep", got)
-	}
-	if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != 6 {
-		t.Errorf("the counts say %d, want 6", got)
-	}
-	if got := number(t, db, "SELECT count(*) FROM vault_container_sets"); got != 1 {
-		t.Errorf("%d container sets, want 1", got)
-	}
+	must.Same(t, "rows are still separate after a sweep", 0, apart())
+	must.Same(t, "the counts say", 6, number(t, db, "SELECT sum(n) FROM vault_token_counts"))
+	must.Same(t, "container sets", 1, number(t, db, "SELECT count(*) FROM vault_container_sets"))
 }
 
 // application opens a database as an application does.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -14,9 +15,7 @@ func TestOneCallerMovesAMark(t *testing.T) {
 	a, b := storage.ID{1}, storage.ID{2}
 	add := func(when string, tenant storage.ID, entries int, want bool) {
 		t.Helper()
-		if got := u.add(tenant, entries); got != want {
-			t.Errorf("%s: move the mark: %t, want %t", when, got, want)
-		}
+		must.Same(t, when+": move the mark", want, u.add(tenant, entries))
 	}
 	add("few entries", a, 1, false)
 	add("enough entries", a, countLogsAfter, true)

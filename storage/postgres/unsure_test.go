@@ -44,16 +44,10 @@ func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 	again := *first
 	again.Unsure, again.InsertTokens = true, []storage.Token{first.InsertTokens[0]}
 	again.InsertTokens[0].Body = []byte("sealed again")
-	if err := s.Write(t.Context(), &again); err != nil {
-		t.Errorf("the change conflicts with itself: %v", err)
-	}
+	must.Match(t, "the change conflicts with itself", s.Write(t.Context(), &again), nil)
 	again.Unsure = false
-	if err := s.Write(t.Context(), &again); !errors.Is(err, storage.ErrExists) {
-		t.Errorf("a change known not to be applied: %v, want ErrExists", err)
-	}
-	if got := number(t, database(t, address), "SELECT count(*) FROM vault_tokens"); got != 1 {
-		t.Errorf("%d tokens, want 1", got)
-	}
+	must.Match(t, "a change known not to be applied", s.Write(t.Context(), &again), storage.ErrExists)
+	must.Same(t, "tokens", 1, number(t, database(t, address), "SELECT count(*) FROM vault_tokens"))
 }
 
 // If a change is rejected and its connection is lost during the rollback, the
@@ -92,9 +86,7 @@ func TestInterruptedListStartsOver(t *testing.T) {
 	s := openAt(t, c.address, &postgres.Options{MaxConns: 2})
 	for range 4 {
 		page, _, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: change.Tenant, Limit: tokens})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ids := map[string]bool{}
 		for i := range page {
 			ids[page[i].ID] = true

@@ -16,9 +16,7 @@ func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Stor
 	t.Helper()
 	s := must.Get(open(t.Context(), Vaults.URL(t), &Options{MaxConns: 2}))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Close", s.Close(), nil)
 	})
 	return s, s.queue.free[0]
 }
@@ -41,16 +39,12 @@ func TestPartlyBegunTransactionIsDiscarded(t *testing.T) {
 	s, w := oneWriter(t, OpenRouted)
 	must.Do(t, s.Write(t.Context(), newLogs(1)))
 	w.lockTimeout = -time.Second // which the server rejects after BEGIN
-	if err := s.Write(storage.NoWait(t.Context()), newLogs(1)); err == nil {
-		t.Fatal("the transaction began")
-	}
+	must.Match(t, "the transaction began", s.Write(storage.NoWait(t.Context()), newLogs(1)), must.Text(""))
 	w.lockTimeout = lockTimeout
 	if w.conn != nil {
 		t.Error("the connection was kept")
 	}
-	if err := s.Write(t.Context(), newLogs(1)); err != nil {
-		t.Errorf("the next change: %v", err)
-	}
+	must.Match(t, "the next change", s.Write(t.Context(), newLogs(1)), nil)
 }
 
 // A connection in a failed transaction is given up, whatever the reason, and
@@ -63,12 +57,8 @@ func TestConnectionInFailedTransactionIsReplaced(t *testing.T) {
 			s, w := oneWriter(t, open)
 			must.Do(t, s.Write(t.Context(), newLogs(1)))
 			must.Do(t, w.control("BEGIN"))
-			if err := w.control("SELECT 1/0"); err == nil {
-				t.Fatal("the transaction has not failed")
-			}
-			if err := s.Write(t.Context(), newLogs(1)); err != nil {
-				t.Errorf("the next change: %v", err)
-			}
+			must.Match(t, "the transaction has not failed", w.control("SELECT 1/0"), must.Text(""))
+			must.Match(t, "the next change", s.Write(t.Context(), newLogs(1)), nil)
 		})
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
@@ -78,9 +76,7 @@ func TestErrorNamesTheTakenLogEntry(t *testing.T) {
 		}
 		counted, stored := entries(t, s)
 		_, tokens := total(t, s)
-		if diff := cmp.Diff([]int{1, 1, 0}, []int{counted, stored, tokens}); diff != "" {
-			t.Errorf("entries counted and stored, and tokens (-want +got):\n%s", diff)
-		}
+		must.Same(t, "entries counted and stored, and tokens", []int{1, 1, 0}, []int{counted, stored, tokens})
 	}
 }
 

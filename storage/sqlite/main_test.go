@@ -119,9 +119,7 @@ func open(t *testing.T, path string) *Store {
 	t.Helper()
 	s := must.Get(Open(t.Context(), path))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Close", s.Close(), nil)
 	})
 	return s
 }
@@ -137,9 +135,7 @@ func number(t *testing.T, s *Store, query string, args ...any) (n int) {
 	err := sqlstore.Do(t.Context(), s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(t.Context(), query, args...).Scan(&n)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return n
 }
 
@@ -147,9 +143,7 @@ func number(t *testing.T, s *Store, query string, args ...any) (n int) {
 func total(t *testing.T, s *Store) (counted, stored int) {
 	t.Helper()
 	_, counted, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stored = number(t, s, `SELECT count(*) FROM vault_tokens WHERE tenant_id = ?`, tenant[:])
 	return counted, stored
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -74,9 +72,7 @@ func TestTakenNamesAreRejected(t *testing.T) {
 		if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if diff := cmp.Diff(before, schemaOf(t, db)); diff != "" {
-			t.Errorf("%s: the database has changed (-before +after):\n%s", name, diff)
-		}
+		must.Same(t, name+": the database has changed", before, schemaOf(t, db))
 	}
 }
 
@@ -86,9 +82,7 @@ func TestMigrateModes(t *testing.T) {
 		return OpenOptions(t.Context(), path, &Options{Migrate: mode})
 	}
 	byHand, byOnly := newPath(t), newPath(t)
-	if _, err := with(byHand, storage.MigrateCheck); !errors.Is(err, storage.ErrOldSchema) {
-		t.Errorf("an empty file: got %v, want ErrOldSchema", err)
-	}
+	must.Fail(with(byHand, storage.MigrateCheck))(t, "an empty file", storage.ErrOldSchema)
 	db := beside(t, byHand)
 	for _, m := range Migrations() {
 		if _, err := db.Exec(m.SQL); err != nil {
@@ -101,14 +95,10 @@ func TestMigrateModes(t *testing.T) {
 		}
 	}
 	only := must.Get(with(byOnly, storage.MigrateOnly))(t)
-	if err := only.Write(context.Background(), insert(token("a"))); !errors.Is(err, storage.ErrClosed) {
-		t.Errorf("a write after MigrateOnly: got %v, want ErrClosed", err)
-	}
+	must.Match(t, "a write after MigrateOnly", only.Write(context.Background(), insert(token("a"))), storage.ErrClosed)
 	for _, path := range []string{byHand, byOnly} {
 		s := must.Get(with(path, storage.MigrateCheck))(t)
 		write(t, s, insert(token("a")))
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, s.Close())
 	}
 }

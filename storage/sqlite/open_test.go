@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -50,9 +48,7 @@ func TestSettings(t *testing.T) {
 		for name := range test.want {
 			got[name] = pragma(t, test.conn, name)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		must.Same(t, test.name, test.want, got)
 	}
 }
 
@@ -62,12 +58,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	f := must.Get(locate(newPath(t)))(t)
 	for _, wrong := range []setting{{"synchronous", "7"}, {"no_such_pragma", "1"}} {
 		db := must.Get(f.open([]setting{wrong}, 1))(t)
-		if _, err := connect(t.Context(), db, []setting{wrong}); err == nil {
-			t.Errorf("PRAGMA %s was not rejected", wrong.name)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Fail(connect(t.Context(), db, []setting{wrong}))(t, "PRAGMA "+wrong.name+" was not rejected", must.Text(""))
+		must.Do(t, db.Close())
 	}
 }
 
@@ -77,9 +69,7 @@ func TestOnlyTheOwnerCanReadFiles(t *testing.T) {
 	write(t, open(t, path), insert(token("a")))
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info := must.Get(os.Stat(path + suffix))(t)
-		if mode := info.Mode().Perm(); mode != 0o600 {
-			t.Errorf("vault.db%s has mode %o, want 600", suffix, mode)
-		}
+		must.Same(t, "vault.db"+suffix+" has mode", fs.FileMode(0o600), info.Mode().Perm())
 	}
 }
 
@@ -89,9 +79,7 @@ func TestExistingFileKeepsItsMode(t *testing.T) {
 	must.Do(t, os.WriteFile(path, nil, 0o640))
 	open(t, path)
 	info := must.Get(os.Stat(path))(t)
-	if mode := info.Mode().Perm(); mode != 0o640 {
-		t.Errorf("the mode became %o, want 640", mode)
-	}
+	must.Same(t, "the mode became", fs.FileMode(0o640), info.Mode().Perm())
 }
 
 func TestPaths(t *testing.T) {
@@ -100,14 +88,10 @@ func TestPaths(t *testing.T) {
 	for _, name := range []string{"with space.db", "what?.db", "50%41.db", "a#b.db", "größe.db", "amp&_pragma=x.db"} {
 		path := filepath.Join(dir, name)
 		write(t, open(t, path), insert(token("a")))
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
+		must.Get(os.Stat(path))(t)
 	}
 	files := must.Get(filepath.Glob(filepath.Join(dir, "*.db")))(t)
-	if len(files) != 6 {
-		t.Errorf("the folder has %d databases, want 6", len(files))
-	}
+	must.Same(t, "the folder", 6, len(files))
 }
 
 func TestOpenFails(t *testing.T) {
@@ -130,9 +114,7 @@ func TestOpenFails(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(cancelled, newPath(t)); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled context: got %v", err)
-	}
+	must.Fail(Open(cancelled, newPath(t)))(t, "a cancelled context", context.Canceled)
 }
 
 func TestNewerMajorSchemaIsRejected(t *testing.T) {
@@ -149,9 +131,7 @@ func TestNewerMajorSchemaIsRejected(t *testing.T) {
 		s := open(t, path)
 		must.Get(s.writes.writer.conn.ExecContext(t.Context(), `INSERT INTO vault_migrations SELECT ?, vault_id FROM vault_migrations LIMIT 1`, test.version))(t)
 		again, err := Open(t.Context(), path)
-		if !errors.Is(err, test.want) {
-			t.Errorf("%s: got %v", test.name, err)
-		}
+		must.Match(t, test.name, err, test.want)
 		if err == nil {
 			_ = again.Close()
 		}
@@ -177,12 +157,8 @@ func TestProcessesShareADatabase(t *testing.T) {
 	for _, w := range wait {
 		won += w()
 	}
-	if won != childTokens {
-		t.Errorf("%d inserts of %d contested ids succeeded", won, childTokens)
-	}
-	if versions := number(t, s, `SELECT count(*) FROM vault_migrations`); versions != len(Migrations()) {
-		t.Errorf("%d migrations ran, want %d", versions, len(Migrations()))
-	}
+	must.Same(t, "inserts", childTokens, won)
+	must.Same(t, "migrations ran", len(Migrations()), number(t, s, `SELECT count(*) FROM vault_migrations`))
 	want := 3*childTokens + childTokens
 	if counted, stored := total(t, s); counted != want || stored != want {
 		t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, want)
@@ -215,12 +191,8 @@ func TestCloseReleasesTheFiles(t *testing.T) {
 		t.Fatal("no file is open before Close: the test looks at the wrong files")
 	}
 	must.Do(t, s.Close())
-	if n := openFiles(t, path); n != 0 {
-		t.Errorf("%d files are open after Close", n)
-	}
-	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the write-ahead log still exists: %v", err)
-	}
+	must.Same(t, "files are open after Close", 0, openFiles(t, path))
+	must.Fail(os.Stat(path+"-wal"))(t, "the write-ahead log still exists", os.ErrNotExist)
 }
 
 func openFiles(t *testing.T, path string) int {
@@ -253,9 +225,7 @@ func TestShortAndLongListsFindTheSame(t *testing.T) {
 		}
 		for name, where := range map[string]storage.Cond{"ids": wanted, "sets": sets} {
 			page, total, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Where: where, Limit: 3, Count: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if len(page) != 3 || total != len(ids) {
 				t.Errorf("%d %s: got %d of %d tokens, want 3 of %d", n, name, len(page), total, len(ids))
 			}
@@ -275,8 +245,6 @@ func TestSymbolicLinkOpensItsTarget(t *testing.T) {
 	write(t, s, insert(token("a")))
 	for _, path := range []string{file, s.writes.writer.file.path + "-wal"} {
 		info := must.Get(os.Stat(path))(t)
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has the mode %v", filepath.Base(path), info.Mode())
-		}
+		must.Same(t, filepath.Base(path)+" has the mode", fs.FileMode(0o600), info.Mode().Perm())
 	}
 }

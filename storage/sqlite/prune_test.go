@@ -4,8 +4,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -25,9 +23,7 @@ func TestDeleteLogsBesideAWrite(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		hold := call{alone: true, inside: func(*writer) error { close(held); <-release; return nil }}
-		if err := s.writes.do(t.Context(), hold); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "the call before", s.writes.do(t.Context(), hold), nil)
 	})
 	<-held
 	wg.Go(func() { write(t, s, &storage.Change{Tenant: tenant, Logs: []storage.Log{logEntry()}}) })
@@ -49,9 +45,7 @@ func checkLogCounts(t *testing.T, s *Store) {
 	counted := days(t, s, `SELECT hex(tenant_id), entity_type, day, n FROM vault_log_counts ORDER BY 1, 2, 3`)
 	there := days(t, s, `SELECT hex(tenant_id), entity_type, created_at / 86400000000, count(*)
 		FROM vault_logs GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`)
-	if diff := cmp.Diff(there, counted); diff != "" {
-		t.Fatalf("log_counts (-entries +counts):\n%s", diff)
-	}
+	must.Same(t, "log_counts", there, counted)
 }
 
 func days(t *testing.T, s *Store, query string) []countedDay {

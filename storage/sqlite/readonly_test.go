@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -14,12 +15,9 @@ import (
 func setReadOnly(t *testing.T, s *Store, on bool) {
 	t.Helper()
 	err := s.writes.do(t.Context(), call{alone: true, outside: func(w *writer) error {
-		_, err := w.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA query_only = %t", on))
-		return err
+		return must.Err(w.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA query_only = %t", on)))
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // If a file becomes read-only, all changes fail with ErrUnavailable, and so does Ping.
@@ -59,9 +57,7 @@ func TestReadOnlyFileIsUnavailable(t *testing.T) {
 	await(nil, 50)
 	setReadOnly(t, s, true)
 	await(storage.ErrUnavailable, 50)
-	if err := s.Ping(t.Context()); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Ping: %v, want ErrUnavailable", err)
-	}
+	must.Match(t, "Ping", s.Ping(t.Context()), storage.ErrUnavailable)
 	setReadOnly(t, s, false)
 	await(nil, 50)
 	go func() {

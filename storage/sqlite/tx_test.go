@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,12 +51,8 @@ func TestTxOnACopyIsRejected(t *testing.T) {
 	defer s.Close()
 	for file, want := range map[string]error{copied: storage.ErrOtherDatabase, link: nil, path: nil} {
 		tx := must.Get(application(t, file).Begin())(t)
-		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, want) {
-			t.Errorf("%s: got %v, want %v", filepath.Base(file), err, want)
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
+		must.Fail(s.InTx(t.Context(), tx))(t, filepath.Base(file), want)
+		must.Do(t, tx.Rollback())
 	}
 }
 
@@ -71,13 +66,9 @@ func TestReadOnlyTxIsRejected(t *testing.T) {
 	for name, dsn := range map[string]string{"query_only": "file:" + path + "?_pragma=query_only(1)", "mode=ro": "file:" + path + "?mode=ro"} {
 		db := must.Get(sql.Open("sqlite", dsn))(t)
 		tx := must.Get(db.Begin())(t)
-		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, storage.ErrReadOnly) {
-			t.Errorf("%s: got %v, want ErrReadOnly", name, err)
-		}
+		must.Fail(s.InTx(t.Context(), tx))(t, name, storage.ErrReadOnly)
 		_ = tx.Rollback()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, db.Close())
 	}
 }
 
@@ -99,18 +90,14 @@ func TestTxTakesTheLockLateIfItCan(t *testing.T) {
 			must.Do(t, s.Write(t.Context(), logOnly(1)))
 		}
 		in, err := s.InTx(t.Context(), tx)
-		if !errors.Is(err, want) {
-			t.Errorf("%s: got %v, want %v", name, err, want)
-		}
+		must.Match(t, name, err, want)
 		if err == nil {
 			err = in.Write(t.Context(), logOnly(2))
 		}
 		if want == nil && err != nil {
 			t.Errorf("%s: a write: %v", name, err)
 		}
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, tx.Rollback())
 	}
 }
 
@@ -127,14 +114,10 @@ func TestWritesGiveUpBesideATransaction(t *testing.T) {
 	in := must.Get(s.InTx(t.Context(), tx))(t)
 	must.Do(t, in.Write(t.Context(), logOnly(1)))
 	for i := range 3 {
-		if err := s.Write(t.Context(), logOnly(byte(2+i))); !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("a write beside the transaction: got %v, want ErrUnavailable", err)
-		}
+		must.Match(t, "a write beside the transaction", s.Write(t.Context(), logOnly(byte(2+i))), storage.ErrUnavailable)
 	}
 	must.Do(t, tx.Commit())
-	if err := s.Write(t.Context(), logOnly(9)); err != nil {
-		t.Errorf("a write after the transaction: %v", err)
-	}
+	must.Match(t, "a write after the transaction", s.Write(t.Context(), logOnly(9)), nil)
 }
 
 // logOnly returns a change with one log entry.

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -100,9 +98,7 @@ func TestWaitingCallsShareATransaction(t *testing.T) {
 			var wg sync.WaitGroup
 			do := func(c call) {
 				wg.Go(func() {
-					if err := s.writes.do(t.Context(), c); err != nil {
-						t.Error(err)
-					}
+					must.Match(t, "a call", s.writes.do(t.Context(), c), nil)
 				})
 			}
 			do(call{alone: test.alone, rows: 1, inside: func(*writer) error { close(held); <-release; return nil }})
@@ -116,9 +112,7 @@ func TestWaitingCallsShareATransaction(t *testing.T) {
 			waitUntilWaiting(s.writes, callers+1)
 			close(release)
 			wg.Wait()
-			if together != test.want {
-				t.Errorf("the transaction has %d calls, want %d", together, test.want)
-			}
+			must.Same(t, "the transaction", test.want, together)
 			if counted, stored := total(t, s); counted != callers || stored != callers {
 				t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, callers)
 			}
@@ -195,9 +189,7 @@ func TestGroupsAreBounded(t *testing.T) {
 				q.fill(&g)
 				got = append(got, len(g.calls))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("sizes of groups (-want +got):\n%s", diff)
-			}
+			must.Same(t, "sizes of groups", test.want, got)
 		})
 	}
 }
@@ -271,9 +263,7 @@ func TestSweepRemovesDeletedDataFromFiles(t *testing.T) {
 		{Ord: victim.Ord, Set: victim.Set, Type: victim.Type},
 	}})
 	must.Get(s.Sweep(t.Context(), someTime, 10))(t)
-	if n := filesWith(t, path, secret); n != 0 {
-		t.Errorf("%d files still have the deleted body", n)
-	}
+	must.Same(t, "files still have the deleted body", 0, filesWith(t, path, secret))
 }
 
 // filesWith counts the files of a database that contain a text.
@@ -321,9 +311,7 @@ func TestBusyTimeoutIsRestored(t *testing.T) {
 		return nil
 	}
 	must.Do(t, s.writes.do(t.Context(), call{inside: inTransaction, rows: 1}))
-	if got := pragma(t, s.writes.writer.conn, "busy_timeout"); got != "0" {
-		t.Errorf("busy_timeout = %s", got)
-	}
+	must.Same(t, "busy_timeout", "0", pragma(t, s.writes.writer.conn, "busy_timeout"))
 }
 
 // A process that writes now and then gets its turn beside a process that writes
@@ -341,9 +329,7 @@ func TestBusyProcessDoesNotStarveOthers(t *testing.T) {
 	for caller := range 8 {
 		callers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if err := busy.Write(t.Context(), insert(token(fmt.Sprintf("busy %d %d", caller, i)))); err != nil {
-					t.Error(err)
-				}
+				must.Match(t, "Write", busy.Write(t.Context(), insert(token(fmt.Sprintf("busy %d %d", caller, i)))), nil)
 				written.Add(1)
 			}
 		})
@@ -419,9 +405,7 @@ func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 			fail := func(w *writer) error {
 				return errors.Join(w.applyChange(update()), w.hold(holding(4)), errors.New("broken"))
 			}
-			if err := s.writes.do(t.Context(), call{inside: fail, rows: 1}); err == nil {
-				t.Error("the update has not failed")
-			}
+			must.Match(t, "the update has not failed", s.writes.do(t.Context(), call{inside: fail, rows: 1}), must.Text(""))
 		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -436,9 +420,7 @@ func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 				if rev != test.rev || test.rev == 0 {
 					want = storage.ErrLate
 				}
-				if err := s.Write(t.Context(), holding(rev)); !errors.Is(err, want) {
-					t.Errorf("revision %d: got %v, want %v", rev, err, want)
-				}
+				must.Match(t, fmt.Sprintf("revision %d", rev), s.Write(t.Context(), holding(rev)), want)
 			}
 		})
 	}

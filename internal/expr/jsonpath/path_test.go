@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -137,9 +135,7 @@ func TestFind(t *testing.T) {
 		{names, "$[ '_x1' ,\t\"/\" ]", `[7,8]`},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, find(t, tt.path, tt.doc)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
-		}
+		must.Same(t, tt.path, tt.want, find(t, tt.path, tt.doc))
 	}
 }
 
@@ -158,9 +154,7 @@ func TestComparisons(t *testing.T) {
 		`value($..x) == $.absent`: true, `value($.obj.*) == 'y'`: true,
 	} {
 		got := find(t, `$[?`+condition+`]`, doc) != `[]`
-		if got != want {
-			t.Errorf("%s is %v", condition, got)
-		}
+		must.Same(t, condition, want, got)
 	}
 }
 
@@ -259,9 +253,7 @@ func TestCompilingPatternsIsCharged(t *testing.T) {
 	if _, err := p.One(long, b); err == nil || !errors.Is(err, b.Err()) {
 		t.Errorf("a pattern over a long text: %v after %d steps", err, b.Used())
 	}
-	if _, err := p.One(long, steps(t, 250_000)); err != nil {
-		t.Errorf("one pattern for a hundred elements is compiled once: %v", err)
-	}
+	must.Get(p.One(long, steps(t, 250_000)))(t)
 }
 
 func FuzzPath(f *testing.F) {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -70,8 +71,7 @@ func (w *writer) newToken(ctx context.Context, n int) (string, error) {
 }
 
 func (w *writer) create(ctx context.Context, n int) error {
-	_, err := w.newToken(ctx, n)
-	return err
+	return must.Err(w.newToken(ctx, n))
 }
 
 func (w *writer) read(ctx context.Context, n int) error {

@@ -43,9 +43,7 @@ func TestConcurrentReplicasEnsureOneOfEach(t *testing.T) {
 					t.Errorf("one replica found %v, another %v", f, found[0])
 				}
 			}
-			if keys != 1 {
-				t.Errorf("%d replicas got the API key, want only the one that created it", keys)
-			}
+			must.Same(t, "replicas got the API key", 1, keys)
 			c := nodes[0].Tenant(found[0].ids[0])
 			wantOneOfEach(t, nodes[0], c.Client)
 		})

@@ -34,12 +34,8 @@ func TestErasureSurvivesKills(t *testing.T) {
 				t.Errorf("%d tokens are left", done.Left)
 			}
 			page := must.Get(c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"}))(t)
-			if page.Pagination.TotalItems != 2*rows {
-				t.Errorf("%d log entries for tokens, want %d", page.Pagination.TotalItems, 2*rows)
-			}
-			if _, err := v.Sweep(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Same(t, "log entries for tokens", 2*rows, page.Pagination.TotalItems)
+			must.Get(v.Sweep(t.Context()))(t)
 		})
 	}
 }

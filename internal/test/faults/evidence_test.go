@@ -167,9 +167,7 @@ func evidenceThoughKilled(t *testing.T, dsn string, failover func()) {
 		}
 	}
 	for _, id := range acked {
-		if found[id] != 1 {
-			t.Errorf("the entry of %s is %d times in the tree", id, found[id])
-		}
+		must.Same(t, "the entry of "+id, 1, found[id])
 	}
 	for id, n := range found {
 		if n != 1 || strings.Contains(id, rolledBack) {

@@ -236,9 +236,7 @@ func killAfter(t *testing.T, done <-chan struct{}, servers []*pgtest.Cluster) {
 			_ = execOn(c, endSessions)
 			continue
 		}
-		if err := errors.Join(c.Control("stop", "-m", "immediate"), c.Control("start")); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, errors.Join(c.Control("stop", "-m", "immediate"), c.Control("start")))
 	}
 }
 
@@ -332,8 +330,6 @@ func TestLinearizabilityCheckFindsErrors(t *testing.T) {
 		"unknown, not":   {[]porcupine.Operation{op(1, math.MaxInt64, write, outcome{unknown: true}), op(3, 4, read, outcome{refused: true})}, true},
 		"twice":          {[]porcupine.Operation{op(1, 2, once, outcome{value: "x"}), op(3, 4, once, outcome{value: "y"})}, false},
 	} {
-		if got := porcupine.CheckOperations(model, test.history); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
+		must.Same(t, name, test.want, porcupine.CheckOperations(model, test.history))
 	}
 }

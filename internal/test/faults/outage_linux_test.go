@@ -116,9 +116,7 @@ func TestWALDoesNotFillASmallDisk(t *testing.T) {
 		if n%60 != 0 {
 			continue
 		}
-		if err := write(n+10_000, disk); !errors.Is(err, storage.ErrUnavailable) {
-			t.Fatalf("a token as large as the disk: %v, want ErrUnavailable", err)
-		}
+		must.Match(t, "a token as large as the disk", write(n+10_000, disk), storage.ErrUnavailable)
 	}
 }
 

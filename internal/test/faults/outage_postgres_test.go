@@ -29,10 +29,7 @@ func soak(t testing.TB) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("VAULT_SOAK: %v", err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 
@@ -45,9 +42,7 @@ func cluster(t *testing.T, settings ...string) *pgtest.Cluster {
 		t.Skipf("only a server that runs elsewhere is available: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Stop", c.Stop(), nil)
 	})
 	return c
 }

@@ -345,9 +345,7 @@ func (l *load) checkToken(t *testing.T, id, data string, found map[string]vault.
 	if there != (data != "") || there && string(tok.Data) != fmt.Sprintf("%q", data) {
 		t.Errorf("token %s: exists: %v, want %v, with the acknowledged data", id, there, data != "")
 	}
-	if got := logged["create "+id]; got != 1 {
-		t.Errorf("token %s: created %d times in the log", id, got)
-	}
+	must.Same(t, "token "+id+": created", 1, logged["create "+id])
 	if got := logged["delete "+id]; (got == 1) != (data == "") {
 		t.Errorf("token %s: deleted %d times in the log", id, got)
 	}

@@ -2,6 +2,8 @@ package must
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,10 +13,16 @@ import (
 // succeeds.
 func Match(t testing.TB, what string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
+	text, ok := errors.AsType[Text](want)
+	if ok && (err == nil || !strings.Contains(err.Error(), string(text))) || !ok && !errors.Is(err, want) {
 		t.Errorf("%s: %v, want %v", what, err, want)
 	}
 }
+
+// Text, as an expected error, stands for every error whose text contains it.
+type Text string
+
+func (t Text) Error() string { return "an error with the text " + strconv.Quote(string(t)) }
 
 // Fail returns a function that is Match for a call with a result:
 //
@@ -25,6 +33,9 @@ func Fail[T any](_ T, err error) func(t testing.TB, what string, want error) {
 		Match(t, what, err, want)
 	}
 }
+
+// Err returns the error of a call with a result.
+func Err[T any](_ T, err error) error { return err }
 
 // Same reports the differences between what a test wants and what it got.
 func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {

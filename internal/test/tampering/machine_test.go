@@ -253,8 +253,7 @@ func (m *mixture) verify(v *vault.Vault) string {
 }
 
 // signs returns what is wrong with a vault that has found a change: it raises no alarm,
-// it writes to the anchor although it has stopped signing, or it vouches for an entry
-// that it did not write.
+// or writes to the anchor although it has stopped signing.
 func (m *mixture) signs(v *vault.Vault, found string) string {
 	s, err := v.EvidenceStatus()
 	switch {
@@ -264,13 +263,6 @@ func (m *mixture) signs(v *vault.Vault, found string) string {
 		return "there is no alarm: " + found
 	case s.Suspended != "" && len(m.anchor.notes) > len(m.notes):
 		return "the anchor was written to: " + s.Suspended
-	}
-	for _, tenant := range m.touched() {
-		for _, r := range m.invented(tenant) {
-			if proof, err := v.Tenant(tenant).LogProof(m.Context(), r.entry()); err == nil {
-				return "an invented entry has a proof: " + string(proof)
-			}
-		}
 	}
 	return ""
 }
@@ -418,9 +410,7 @@ func TestOlderCopyWithoutAnchor(t *testing.T) {
 		w.anchors = nil
 		v := must.Get(w.start())(w)
 		defer v.Close()
-		if found := inPlace(w, v); found != "" {
-			w.Errorf("a change that is said not to be found is found: %s", found)
-		}
+		must.Same(w, "a change that is said not to be found is found", "", inPlace(w, v))
 	})
 }
 

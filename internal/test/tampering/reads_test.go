@@ -5,6 +5,7 @@ package tampering
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -143,8 +144,7 @@ func TestVerificationBesideWork(t *testing.T) {
 				if _, err := v.Tenant(a.owners[0].TenantID()).Tokenize(a.Context(), []string{"x", "y"}); err != nil {
 					return err
 				}
-				_, err := v.Checkpoint(a.Context())
-				return err
+				return must.Err(v.Checkpoint(a.Context()))
 			}, nil
 		},
 	} {
@@ -183,9 +183,7 @@ func besideWork(a *attacked, prepare func(*attacked, *vault.Vault) (func() error
 	for n := range int64(tried) {
 		work := must.Get(prepare(a, other))(a)
 		reached := w.atRead(n+1, anyRead, func() {
-			if err := work(); err != nil {
-				a.Errorf("before read %d: %v", n+1, err)
-			}
+			must.Match(a, fmt.Sprintf("before read %d", n+1), work(), nil)
 		})
 		report, err := a.v.VerifyLogs(context.WithValue(a.Context(), marked{}, true), nil)
 		if err != nil || !report.OK() {

@@ -2,11 +2,11 @@ package compile_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 	"github.com/seed-72ea4aab/vault/script"
@@ -42,9 +42,7 @@ func TestComputedNames(t *testing.T) {
 		`const k = ['capture', 'StackTrace'].join(''); return typeof Error[k]`:                                       `"function"`,
 	} {
 		p := script.Program{Tenant: "t", Source: "module.exports = ({ args }) => {" + body + "}"}
-		if out, err := r.Run(t.Context(), p, json.RawMessage(`{"args":"match"}`), nil); err != nil || string(out) != want {
-			t.Errorf("%s: got %s, %v, want %s", body, out, err, want)
-		}
+		must.Same(t, body, want, string(must.Get(r.Run(t.Context(), p, json.RawMessage(`{"args":"match"}`), nil))(t)))
 	}
 }
 
@@ -61,9 +59,7 @@ func TestPatchesTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, err := r.Run(t.Context(), script.Program{Tenant: "t", Source: source + withPatches}, nil, nil)
-			if diff := cmp.Diff(want, string(out)); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
-			}
+			must.Same(t, fmt.Sprintf("%v", err), want, string(out))
 		})
 	}
 }

@@ -18,9 +18,7 @@ import (
 func TestEngineMakesRangeErrors(t *testing.T) {
 	t.Parallel()
 	c := newExecution(&compile.Code{}, nil, Limits{})
-	if name := c.newRangeError("x").Get("name").String(); name != "RangeError" {
-		t.Errorf("got a %s: goja no longer throws a RangeError for new Array(-1); newRangeError in overflow.go needs another way", name)
-	}
+	must.Same(t, "got a", "RangeError", c.newRangeError("x").Get("name").String())
 }
 
 func TestEngineMessages(t *testing.T) {
@@ -36,9 +34,7 @@ func TestEngineMessages(t *testing.T) {
 			t.Fatalf("%s: got %v", source, err)
 		}
 		text := thrown.Value().ToObject(vm).Get("message").String()
-		if got := nodeMessage(text); got != want {
-			t.Errorf("%s: goja words it %q; nodeMessage in failure.go makes %q of it, want %q", source, text, got, want)
-		}
+		must.Same(t, source+": goja words it "+text+"; nodeMessage in failure.go makes", want, nodeMessage(text))
 	}
 	_, err := vm.RunScript(compile.FileName, "\n  throwing = () => { throw new Error('x') }; throwing()")
 	thrown, ok := errors.AsType[*goja.Exception](err)

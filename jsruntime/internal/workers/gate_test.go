@@ -36,9 +36,7 @@ func TestGateQueueBound(t *testing.T) {
 	must.Match(t, "a waiter beyond the queue", g.take(context.Background(), visitor{tenant: "c"}), script.ErrBusy)
 	g.close()
 	for range 2 {
-		if got := <-in; got != script.ErrClosed.Error() {
-			t.Errorf("a waiter of a closed gate got %q", got)
-		}
+		must.Same(t, "a waiter of a closed gate", script.ErrClosed.Error(), <-in)
 	}
 }
 
@@ -55,9 +53,7 @@ func TestAnonymousCallsLeavePlacesForTheTenant(t *testing.T) {
 	leave()
 	must.Match(t, "a third stranger", g.take(gone, stranger), context.Canceled)
 	for range 2 {
-		if err := g.take(t.Context(), owner); err != nil {
-			t.Errorf("the tenant itself: %v", err)
-		}
+		must.Match(t, "the tenant itself", g.take(t.Context(), owner), nil)
 	}
 	in := make(chan string, 3)
 	for range 2 {

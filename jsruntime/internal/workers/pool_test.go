@@ -156,10 +156,7 @@ func TestNestedRunsHaveTheirOwnPlaces(t *testing.T) {
 			}
 			return out, err
 		}}
-		out, err := r.Run(context.Background(), program("t", source), withClient, host)
-		if err != nil || string(out) != "3" {
-			t.Errorf("got %s, %v, want 3", out, err)
-		}
+		must.Same(t, "the result", "3", string(must.Get(r.Run(context.Background(), program("t", source), withClient, host))(t)))
 	})
 }
 
@@ -181,9 +178,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 		if e, ok := errors.AsType[*script.Error](err); !ok || e.Kind != script.Timeout || e.Messages["error"][0] != "timed out" {
 			t.Errorf("got %v, want a timeout", err)
 		}
-		if out, err := r.Run(t.Context(), program("t", seven), nil, host); err != nil || string(out) != "7" {
-			t.Errorf("afterwards: %s, %v", out, err)
-		}
+		must.Same(t, "afterwards", "7", string(must.Get(r.Run(t.Context(), program("t", seven), nil, host))(t)))
 	})
 }
 
@@ -193,15 +188,11 @@ func TestClose(t *testing.T) {
 	host, begun, _ := blocking()
 	done := start(context.Background(), r, "t", host)
 	<-begun
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, r.Close())
 	if err := <-done; err == nil {
 		t.Error("the run in progress got no error")
 	}
-	if n := r.Stats().Crashes; n != 0 {
-		t.Errorf("Close counts as %d crashes", n)
-	}
+	must.Same(t, "Close counts as", 0, r.Stats().Crashes)
 	must.Fail(r.Run(context.Background(), program("t", waits), nil, host))(t, "a run after Close", script.ErrClosed)
 }
 
@@ -225,9 +216,7 @@ func TestCodeDoesNotRunWithoutAWorker(t *testing.T) {
 				t.Errorf("got %v, want ErrWorker with %q", err, c.text)
 			}
 			must.Match(t, "Ready", r.Ready(context.Background()), ErrWorker)
-			if host.lines.Load() != 0 {
-				t.Error("the code ran anyway")
-			}
+			must.Same(t, "the code ran anyway", int64(0), host.lines.Load())
 		})
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/modules"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
@@ -44,9 +43,7 @@ func TestSparesPreload(t *testing.T) {
 		for name := range w.units.Range {
 			got[name.(string)] = true
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("a spare process was sent other units (-want +got):\n%s", diff)
-		}
+		must.Same(t, "a spare process was sent other units", want, got)
 	}
 }
 
@@ -64,9 +61,7 @@ func TestPreloadedUnits(t *testing.T) {
 	l := node.Limits{Timeout: 10 * time.Second, MaxSource: 1000, MaxOutput: 1000, MaxLog: 1000}
 	send(kindRun, flagPackages, encodeLimits(l), hash[:], []byte("{}"), source)
 	question := expect(kindAsk)
-	if got := string(question.part(0)); got != modules.AskFind {
-		t.Errorf("the worker asks for %s, want %s", got, modules.AskFind)
-	}
+	must.Same(t, "the worker asks for", modules.AskFind, string(question.part(0)))
 	send(kindTell, question.id, nil, unit)
 	if f := expect(kindDone); string(f.part(0)) != "7" {
 		t.Errorf("got %s, want 7", f.part(0))

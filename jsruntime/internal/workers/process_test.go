@@ -97,12 +97,8 @@ func TestWorkerIsReleasedIfLogEndsItsGoroutine(t *testing.T) {
 	var ended sync.WaitGroup
 	ended.Go(func() { _, _ = r.Run(context.Background(), p, nil, fleeting{}) })
 	ended.Wait()
-	if n := len(r.busy); n != 0 {
-		t.Errorf("%d workers are left behind", n)
-	}
-	if out, err := r.Run(t.Context(), p, nil, noHost{}); err != nil || string(out) != "1" {
-		t.Errorf("afterwards: %s, %v", out, err)
-	}
+	must.Same(t, "workers are left behind", 0, len(r.busy))
+	must.Same(t, "afterwards", "1", string(must.Get(r.Run(t.Context(), p, nil, noHost{}))(t)))
 }
 
 func TestCauseOfDeath(t *testing.T) {
@@ -116,8 +112,6 @@ func TestCauseOfDeath(t *testing.T) {
 		"runtime: goroutine stack exceeds 67108864-byte limit": script.Stack,
 		"": script.Crash,
 	} {
-		if got := causeOfDeath(words); got != want {
-			t.Errorf("%q: got %s, want %s", words, got, want)
-		}
+		must.Same(t, words, want, causeOfDeath(words))
 	}
 }

@@ -118,9 +118,7 @@ func TestSystemCallsAreRejected(t *testing.T) {
 		case "tgkill of itself":
 			want = 0
 		}
-		if errno := unix.Errno(got[name]); errno != want {
-			t.Errorf("%s: got %d (%v), want %d", name, errno, errno, want)
-		}
+		must.Same(t, name, want, unix.Errno(got[name]))
 	}
 }
 

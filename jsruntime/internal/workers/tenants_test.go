@@ -50,9 +50,7 @@ func TestTenantsHaveTheirOwnWorkers(t *testing.T) {
 				}
 				got = append(got, seen[pid])
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("processes (-want +got):\n%s", diff)
-			}
+			must.Same(t, "processes", c.want, got)
 		})
 	}
 }

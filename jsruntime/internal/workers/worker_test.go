@@ -58,9 +58,7 @@ func TestLateStopDoesNotEndTheNextRun(t *testing.T) {
 		send(kindRun, 0, encodeLimits(l), hash[:], []byte(`{"application":true}`)) // without the source
 		if run == 0 {
 			question := expect(kindAsk)
-			if string(question.part(0)) != node.AskSource {
-				t.Errorf("the worker asks for %s", question.part(0))
-			}
+			must.Same(t, "the worker asks for", node.AskSource, string(question.part(0)))
 			send(kindTell, question.id, nil, source)
 		}
 		call := expect(kindCall)

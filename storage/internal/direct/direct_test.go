@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
@@ -93,9 +92,7 @@ func TestArgumentsAndRowsAreNotKept(t *testing.T) {
 		must.Get(insert.Exec(t.Context(), 1, true, "one", body))(t)
 		var kept direct.Row
 		must.Do(t, read.Query(t.Context(), func(row direct.Row) error { kept = row; return nil }, 1))
-		if diff := cmp.Diff(make(direct.Row, 4), kept); diff != "" {
-			t.Errorf("the row is still there (-want +got):\n%s", diff)
-		}
+		must.Same(t, "the row is still there", make(direct.Row, 4), kept)
 	})
 }
 
@@ -123,9 +120,7 @@ func TestErrorsLeaveTheConnectionUsable(t *testing.T) {
 			t.Error("an argument of a strange type is accepted")
 		}
 		sound("a wrong argument")
-		if _, err := c.Prepare(t.Context(), "no statement"); err == nil {
-			t.Error("nonsense is prepared")
-		}
+		must.Fail(c.Prepare(t.Context(), "no statement"))(t, "nonsense is prepared", must.Text(""))
 		sound("a wrong statement")
 	})
 }
@@ -137,18 +132,12 @@ func TestLostConnectionIsReported(t *testing.T) {
 		if c.Lost() {
 			t.Fatal("lost from the start")
 		}
-		if err := numbers.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, numbers.Close())
 		c.Discard()
 		if !c.Lost() {
 			t.Error("not lost after it was discarded")
 		}
-		if err := conn.PingContext(t.Context()); !errors.Is(err, sql.ErrConnDone) {
-			t.Errorf("ping: %v", err)
-		}
-		if _, err := c.Prepare(t.Context(), d.numbers); !errors.Is(err, sql.ErrConnDone) {
-			t.Errorf("prepare: %v", err)
-		}
+		must.Match(t, "ping", conn.PingContext(t.Context()), sql.ErrConnDone)
+		must.Fail(c.Prepare(t.Context(), d.numbers))(t, "prepare", sql.ErrConnDone)
 	})
 }

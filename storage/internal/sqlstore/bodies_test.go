@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -40,12 +38,8 @@ func TestPageIsReadWholeIfTokensChange(t *testing.T) {
 			for i := range page {
 				got[page[i].ID] = len(page[i].Body)
 			}
-			if diff := cmp.Diff(map[string]int{"small": 10, "large": 11}, got); diff != "" {
-				t.Errorf("sizes of bodies (-want +got):\n%s", diff)
-			}
-			if queries != tc.queries {
-				t.Errorf("%d queries, want %d", queries, tc.queries)
-			}
+			must.Same(t, "sizes of bodies", map[string]int{"small": 10, "large": 11}, got)
+			must.Same(t, "queries", tc.queries, queries)
 		})
 	}
 }
@@ -58,9 +52,7 @@ func TestLargeBodiesWaitForTheirTurn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.bodies <- struct{}{}
 	cancel()
-	if _, err := s.large(ctx, &storage.Token{Tenant: someTenant, ID: "large"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled while others read: %v", err)
-	}
+	must.Fail(s.large(ctx, &storage.Token{Tenant: someTenant, ID: "large"}))(t, "canceled while others read", context.Canceled)
 	s.dialect.Outage.Until = func(context.Context) time.Time { return time.Now() }
 	if _, err := s.large(t.Context(), &storage.Token{Tenant: someTenant, ID: "large"}); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("no turn in time: %v", err)

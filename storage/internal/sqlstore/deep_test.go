@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -66,9 +67,7 @@ func (c *deepCase) hold(t *testing.T, s *shelf, want []string, offset, most int)
 	page, total, err := s.store.ListTokens(t.Context(), storage.TokenFilter{
 		Tenant: someTenant, Where: c.where, Now: sometime, Limit: shown, Offset: offset, Count: true, CountUpTo: most,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if total != len(want) && (most == 0 || total < most) {
 		t.Errorf("the total is %d, want %d", total, len(want))
 	}

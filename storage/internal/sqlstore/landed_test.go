@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -40,8 +39,6 @@ func TestLandedMigrations(t *testing.T) {
 			text := strings.Join(strings.Fields(comments.ReplaceAllString(m.SQL, "")), " ")
 			got = append(got, fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16])
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("hashes of the migrations (-want +got):\n%s", diff)
-		}
+		must.Same(t, "hashes of the migrations", test.want, got)
 	}
 }

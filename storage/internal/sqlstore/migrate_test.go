@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -71,12 +70,8 @@ func TestMigrate(t *testing.T) {
 	must.Do(t, migrate(t.Context(), db, files))
 	var rows []int
 	must.Do(t, db.Select(&rows, `SELECT x FROM a ORDER BY rowid`))
-	if diff := cmp.Diff([]int{1, 2, 2}, rows); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]int{1001, 1002, 1010}, versionsOf(t, db)); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
+	must.Same(t, "rows", []int{1, 2, 2}, rows)
+	must.Same(t, "versions", []int{1001, 1002, 1010}, versionsOf(t, db))
 }
 
 func TestFailedMigrationIsRolledBack(t *testing.T) {
@@ -86,16 +81,10 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 		"1001_first.sql":  first(`CREATE TABLE a (x INTEGER)`),
 		"1002_second.sql": next(1002, `CREATE TABLE b (x INTEGER); no such statement`),
 	}
-	if err := migrate(t.Context(), db, files); err == nil {
-		t.Fatal("the second migration did not fail")
-	}
-	if diff := cmp.Diff([]int{1001}, versionsOf(t, db)); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
+	must.Match(t, "the second migration did not fail", migrate(t.Context(), db, files), must.Text(""))
+	must.Same(t, "versions", []int{1001}, versionsOf(t, db))
 	files["1002_second.sql"] = next(1002, `CREATE TABLE b (x INTEGER)`)
-	if err := migrate(t.Context(), db, files); err != nil {
-		t.Errorf("the corrected migration: %v", err)
-	}
+	must.Match(t, "the corrected migration", migrate(t.Context(), db, files), nil)
 }
 
 func TestInvalidMigrationsAreRejected(t *testing.T) {
@@ -104,16 +93,12 @@ func TestInvalidMigrationsAreRejected(t *testing.T) {
 	old := fstest.MapFS{"1001_first.sql": first(`CREATE TABLE a (x INTEGER)`)}
 	newer := fstest.MapFS{"1001_first.sql": old["1001_first.sql"], "2001_next.sql": next(2001, `DROP TABLE a`)}
 	must.Do(t, migrate(t.Context(), db, newer))
-	if err := migrate(t.Context(), db, old); !errors.Is(err, storage.ErrNewerSchema) {
-		t.Errorf("a newer major version: got %v", err)
-	}
+	must.Match(t, "a newer major version", migrate(t.Context(), db, old), storage.ErrNewerSchema)
 	for name, files := range map[string]fstest.MapFS{
 		"no migrations":            {},
 		"a name without a version": {"initial.sql": script(``)},
 	} {
-		if err := migrate(t.Context(), emptyDatabase(t), files); err == nil {
-			t.Errorf("%s was not rejected", name)
-		}
+		must.Match(t, name+" was not rejected", migrate(t.Context(), emptyDatabase(t), files), must.Text(""))
 	}
 }
 

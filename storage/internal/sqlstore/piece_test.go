@@ -31,8 +31,6 @@ func TestLargeRowsComeInPieces(t *testing.T) {
 	if err != nil || len(due.Tokens) != 3 || len(due.Records) != 3 {
 		t.Errorf("%d tokens and %d records of half a piece each, %v, want 3 of each", len(due.Tokens), len(due.Records), err)
 	}
-	jobs, err := s.SealedRows(t.Context(), storage.SealedFilter{Tenant: someTenant, Kind: storage.SealedJobs, Limit: rows})
-	if err != nil || len(jobs) != 3 {
-		t.Errorf("%d jobs of half a piece each, %v, want 3", len(jobs), err)
-	}
+	jobs := must.Get(s.SealedRows(t.Context(), storage.SealedFilter{Tenant: someTenant, Kind: storage.SealedJobs, Limit: rows}))(t)
+	must.Same(t, "jobs of half a piece each", 3, len(jobs))
 }

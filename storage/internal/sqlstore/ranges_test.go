@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -93,9 +94,7 @@ func (c *deepCase) holdAfter(t *testing.T, s *shelf, want []string, offset int) 
 	for oldestFirst, want := range map[bool][]string{false: older, true: newer} {
 		f.OldestFirst = oldestFirst
 		page, _, err := s.store.ListTokens(t.Context(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := idsOf(page); !slices.Equal(got, want) {
 			t.Errorf("behind %s, oldest first %t: got %q, want %q", at[0].ID, oldestFirst, got, want)
 		}

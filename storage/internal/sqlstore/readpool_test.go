@@ -36,16 +36,12 @@ func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
 	err := s.each(t.Context(), "SELECT 1", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
 		stopped, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := s.count(stopped, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a second list, whose caller has left: %v", err)
-		}
+		must.Fail(s.count(stopped, "SELECT 1"))(t, "a second list, whose caller has left", context.DeadlineExceeded)
 		if ok, err := s.one(t.Context(), pointClaim, into([]sql.Scanner{(*intColumn)(&found)})); !ok || err != nil {
 			t.Errorf("a single row beside a list: %v, %v", ok, err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if found != 42 || s.open() != 2 || len(s.lists.permits)+len(s.points.permits) != 0 {
 		t.Errorf("found %d on %d connections; permits still taken: %d and %d",
 			found, s.open(), len(s.lists.permits), len(s.points.permits))
@@ -57,16 +53,10 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	for range 3 {
-		if _, err := s.count(t.Context(), "SELECT 1"); err != nil {
-			t.Error(err)
-		}
-		if _, err := s.Claim(t.Context(), someTenant, storage.Key{1}); !errors.Is(err, storage.ErrNotFound) {
-			t.Errorf("no claim: %v", err)
-		}
+		must.Get(s.count(t.Context(), "SELECT 1"))(t)
+		must.Fail(s.Claim(t.Context(), someTenant, storage.Key{1}))(t, "no claim", storage.ErrNotFound)
 	}
-	if used := s.db.Stats().InUse; used != 1 {
-		t.Errorf("%d connections are in use, want 1", used)
-	}
+	must.Same(t, "connections are in use", 1, s.db.Stats().InUse)
 }
 
 // The most recently used connection is used next, so that few readers use few
@@ -124,9 +114,7 @@ func TestConnectionsAfterErrors(t *testing.T) {
 			if !errors.Is(err, test.want) || runs != test.runs || len(s.points.idle) == 1 != test.kept || len(s.points.permits) != 0 {
 				t.Errorf("got %v after %d runs, %d connections are kept and %d permits taken", err, runs, len(s.points.idle), len(s.points.permits))
 			}
-			if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
-				t.Errorf("the next read: %d, %v", n, err)
-			}
+			must.Same(t, "the next read", 7, must.Get(s.count(t.Context(), "SELECT 7"))(t))
 		})
 	}
 }
@@ -137,13 +125,9 @@ func TestLostConnectionIsReplaced(t *testing.T) {
 	s := newStore(t)
 	lost := s.points.idle[0]
 	lost.direct.Discard()
-	if _, err := s.Claim(t.Context(), someTenant, storage.Key{1}); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("a single row: %v", err)
-	}
+	must.Fail(s.Claim(t.Context(), someTenant, storage.Key{1}))(t, "a single row", storage.ErrNotFound)
 	s.points.idle[0].direct.Discard()
-	if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
-		t.Errorf("a list: %d, %v", n, err)
-	}
+	must.Same(t, "a list", 7, must.Get(s.count(t.Context(), "SELECT 7"))(t))
 	if s.points.idle[0] == lost || s.open() != 1 {
 		t.Errorf("%d connections are open", s.open())
 	}
@@ -182,12 +166,8 @@ func TestCloseDoesNotWaitForReads(t *testing.T) {
 		if diff := cmp.Diff([]int{1, 2}, got); diff != "" || err != nil {
 			t.Errorf("%s: the running read: %v (-want +got):\n%s", name, err, diff)
 		}
-		if _, err := s.count(t.Context(), "SELECT 1"); !errors.Is(err, storage.ErrClosed) {
-			t.Errorf("%s: a read after it: %v", name, err)
-		}
-		if s.open() != 0 {
-			t.Errorf("%s: %d connections are open", name, s.open())
-		}
+		must.Fail(s.count(t.Context(), "SELECT 1"))(t, name+": a read after it", storage.ErrClosed)
+		must.Same(t, name, 0, s.open())
 	}
 }
 
@@ -202,9 +182,7 @@ func TestPanicClosesItsConnection(t *testing.T) {
 	if len(s.points.idle) != 0 || s.open() != 0 {
 		t.Errorf("%d connections are kept, %d connections are open", len(s.points.idle), s.open())
 	}
-	if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
-		t.Errorf("the next read: %d, %v", n, err)
-	}
+	must.Same(t, "the next read", 7, must.Get(s.count(t.Context(), "SELECT 7"))(t))
 }
 
 // A panic while reading a row becomes an error of the reader, and leaves the
@@ -219,9 +197,7 @@ func TestPanicInARowIsAnError(t *testing.T) {
 	if err == nil || err.Error() != "storage: panic while reading a row (string)" {
 		t.Errorf("the error is %v", err)
 	}
-	if c, err := s.Claim(t.Context(), someTenant, key); c.KeyVersion != 7 || err != nil {
-		t.Errorf("the next read: %v, %v", c, err)
-	}
+	must.Same(t, "the next read", 7, must.Get(s.Claim(t.Context(), someTenant, key))(t).KeyVersion)
 	if len(s.points.idle) != 1 || s.points.idle[0] != conn {
 		t.Error("the connection was given up")
 	}
@@ -242,12 +218,8 @@ func TestTenantHasShareOfLists(t *testing.T) {
 		_, _, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1})
 		return err
 	}
-	if err := list(someTenant); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second list of the tenant: %v", err)
-	}
-	if err := list(storage.ID{9}); err != nil {
-		t.Errorf("a list of another tenant: %v", err)
-	}
+	must.Match(t, "a second list of the tenant", list(someTenant), context.DeadlineExceeded)
+	must.Match(t, "a list of another tenant", list(storage.ID{9}), nil)
 	leave()
 	if _, _, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: someTenant, Limit: 1}); err != nil {
 		t.Errorf("a list after the first has ended: %v", err)

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"errors"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestWhichReadsAreRepeated lists which reads are repeated after a lost connection. The end
@@ -30,9 +32,7 @@ func TestWhichReadsAreRepeated(t *testing.T) {
 			for range c.rows {
 				_ = r.take(nil)
 			}
-			if r.again() != c.again {
-				t.Errorf("again is %v", r.again())
-			}
+			must.Same(t, "again", c.again, r.again())
 		})
 	}
 }

@@ -2,7 +2,7 @@ package sqlstore
 
 import (
 	"database/sql"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +49,7 @@ func TestScan(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			must.Do(t, test.dest.Scan(test.src))
-			if diff := cmp.Diff(test.want, test.dest, cmp.Comparer(sameTime)); diff != "" {
-				t.Errorf("scanned (-want +got):\n%s", diff)
-			}
+			must.Same(t, "scanned", test.want, test.dest, cmp.Comparer(sameTime))
 		})
 	}
 }
@@ -83,9 +81,7 @@ func TestScanRejectsWrongValues(t *testing.T) {
 		{"bytes of a number", int64(1), &blobColumn{}},
 		{"containers of nothing", nil, new(joinedColumn)},
 	} {
-		if err := test.dest.Scan(test.src); !errors.Is(err, errColumn) {
-			t.Errorf("%s: got %v", test.name, err)
-		}
+		must.Match(t, test.name, test.dest.Scan(test.src), errColumn)
 	}
 }
 
@@ -96,25 +92,19 @@ func TestScanCopies(t *testing.T) {
 	var got blobColumn
 	must.Do(t, got.Scan(src))
 	src[0] = 'X'
-	if string(got) != "abc" {
-		t.Errorf("got %q", got)
-	}
+	must.Same(t, "the copy", "abc", string(got))
 }
 
 func TestMicrosUp(t *testing.T) {
 	t.Parallel()
 	for nanos, want := range map[int64]int64{0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2, -1: 0, -1000: -1, -1001: -1} {
-		if got := microsUp(time.Unix(0, nanos)); got != want {
-			t.Errorf("%d ns: got %d, want %d", nanos, got, want)
-		}
+		must.Same(t, fmt.Sprintf("%d ns", nanos), want, microsUp(time.Unix(0, nanos)))
 	}
 }
 
 func TestLogDay(t *testing.T) {
 	t.Parallel()
 	for micros, want := range map[int64]int64{0: 0, 1: 0, microsPerDay - 1: 0, microsPerDay: 1, -1: -1, -microsPerDay: -1} {
-		if got := LogDay(time.UnixMicro(micros)); got != want {
-			t.Errorf("%d us: got day %d, want %d", micros, got, want)
-		}
+		must.Same(t, fmt.Sprintf("%d us: got day", micros), want, LogDay(time.UnixMicro(micros)))
 	}
 }

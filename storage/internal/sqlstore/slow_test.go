@@ -2,11 +2,11 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -28,17 +28,13 @@ func TestStatementsShareTheLimit(t *testing.T) {
 				s = s.inListLimit(&storage.TokenFilter{Where: test.where})
 				var err error
 				for range 4 {
-					if err != nil {
-						t.Fatalf("an early statement: %v", err)
-					}
+					must.Do(t, err)
 					_, err = s.limited(t.Context(), func(context.Context) (bool, error) {
 						time.Sleep(3 * time.Second) // of the bubble
 						return true, nil
 					})
 				}
-				if !errors.Is(err, test.want) {
-					t.Errorf("the last statement: got %v, want %v", err, test.want)
-				}
+				must.Match(t, "the last statement", err, test.want)
 			})
 		})
 	}

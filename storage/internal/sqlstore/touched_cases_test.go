@@ -88,12 +88,8 @@ func (s *shelf) hold(t *testing.T, test tokenCase) {
 	start := time.Now()
 	page, total, err := s.store.ListTokens(t.Context(), f)
 	took := time.Since(start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(page) != min(shown, max(test.total-f.Offset, 0)) {
-		t.Errorf("%d tokens are shown", len(page))
-	}
+	must.Do(t, err)
+	must.Same(t, "tokens are shown", min(shown, max(test.total-f.Offset, 0)), len(page))
 	if f.CountUpTo > 0 && test.total >= f.CountUpTo {
 		if total < f.CountUpTo {
 			t.Errorf("the total is %d, want at least %d", total, f.CountUpTo)
@@ -125,9 +121,7 @@ func (s *shelf) holdCount(t *testing.T, n int) {
 	start := time.Now()
 	counts, err := s.store.Count(t.Context(), storage.CountFilter{Tenant: someTenant, Now: sometime, Kind: "session", UpTo: shown})
 	took := time.Since(start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tokens := 0
 	for _, c := range counts.Tokens {
 		tokens += c.N

@@ -274,9 +274,7 @@ func sqliteSteps(t *testing.T, path string, q recorded) int {
 func postgresShelf(t *testing.T, tokens int) *shelf {
 	t.Helper()
 	connector, err := pq.NewConnector(pgtest.URL(t) + "&enable_seqscan=off&enable_bitmapscan=off") // as the backend does
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	to := loader(tokens, "$tenant", `'\x01000000000000000000000000000000'::bytea`, "$blob('')", `'\x'::bytea`, "$blob('00')", `'\x00'::bytea`,
 		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
 		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"encoding/pem"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -57,17 +58,13 @@ func TestEvidenceCommands(t *testing.T) {
 	begin := w.write("begin.note", []byte(w.exits(0, "log", "checkpoint")))
 	w.exits(0, "token", "create", "--type", "token", "--data", "x")
 	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
-	if err := evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key))
 	w.exits(2, "log", "prove", "no-id")
 	w.exits(3, "log", "prove", "0198c5a0-0000-7000-8000-000000000000")
 	file := filepath.Join(w.dir, "acme.ndjson")
 	must.Do(t, os.WriteFile(file, nil, 0o644))
 	w.exits(0, "log", "evidence", file)
-	if is, err := os.Stat(file); err != nil || is.Mode().Perm() != 0o600 {
-		t.Errorf("the bundle has mode %v: %v", is.Mode(), err)
-	}
+	must.Same(t, "the bundle has mode", fs.FileMode(0o600), must.Get(os.Stat(file))(t).Mode().Perm())
 	link := filepath.Join(w.dir, "link")
 	must.Do(t, os.Symlink(file, link))
 	w.exits(2, "log", "evidence", link)
@@ -89,9 +86,7 @@ func TestEvidenceCommands(t *testing.T) {
 	w.exits(6, "log", "verify", filepath.Join(w.dir, "none"), "--key", key)
 	w.exits(6, "log", "verify", file, "--key", key, "--since", filepath.Join(w.dir, "none"))
 	_, other, err := note.GenerateKey(rand.Reader, strings.SplitN(key, "+", 2)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := w.exits(5, "log", "verify", file, "--key", other); !strings.Contains(got, "bad signature") {
 		t.Errorf("another key: %s", got)
 	}
@@ -195,9 +190,7 @@ func TestEvidenceOverHTTP(t *testing.T) {
 	key := must.Get(v.EvidenceKey())(t)
 	note := w.write("note", []byte(w.exits(0, "log", "checkpoint")))
 	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
-	if err := evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, evidence.VerifyProof([]byte(w.exits(0, "log", "prove", entry)), key))
 	bundle := w.write("bundle", []byte(w.exits(0, "log", "evidence")))
 	w.exits(0, "log", "verify", bundle, "--key", key, "--since", note)
 	w.exits(2, "log", "verify")

@@ -22,9 +22,7 @@ func TestVerdictsHaveExitCodes(t *testing.T) {
 		err  error
 		want int
 	}{{errTampered, exitTampered}, {(&call{}).verdict(nil, evidence.ErrCannotTell), exitUnsure}, {errors.New("other"), exitFailed}} {
-		if got := exitCode(tc.err); got != tc.want {
-			t.Errorf("%v: exit %d, want %d", tc.err, got, tc.want)
-		}
+		must.Same(t, fmt.Sprintf("%v: exit", tc.err), tc.want, exitCode(tc.err))
 	}
 }
 

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // following is a running tokenvault log follow.
@@ -57,9 +59,7 @@ func (f *following) end() {
 	f.stop()
 	for f.lines.Scan() { // the remaining output
 	}
-	if code := <-f.ended; code != 0 {
-		f.t.Errorf("exit %d", code)
-	}
+	must.Same(f.t, "exit", 0, <-f.ended)
 }
 
 // TestFollowingSurvivesRestarts follows the log, stops, and restarts. After
@@ -84,19 +84,13 @@ func TestFollowingSurvivesRestarts(t *testing.T) {
 			cursor := w.path("cursor", "")
 			before := create()
 			f := w.follow("--since", "1h", "--cursor-file", cursor)
-			if got := f.next(); got != before {
-				t.Errorf("since: %s, want %s", got, before)
-			}
+			must.Same(t, "the entry before", before, f.next())
 			f.end()
 			missed := create()
 			f = w.follow("--cursor-file", cursor)
-			if got := f.next(); got != missed {
-				t.Errorf("after a restart: %s, want %s", got, missed)
-			}
+			must.Same(t, "after a restart", missed, f.next())
 			f.end()
-			if info, err := os.Stat(cursor); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("the cursor file: %v %v", info, err)
-			}
+			must.Same(t, "the cursor file", fs.FileMode(0o600), must.Get(os.Stat(cursor))(t).Mode().Perm())
 			f = w.follow("--since", "1h")
 			for id := 1; id <= n; id++ {
 				if got, want := f.next(), fmt.Sprintf("tok-%d", id); got != want {

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/httpserver"
@@ -119,9 +117,7 @@ func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
 	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: new(serve.LateRuntime),
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}))(t)
 	t.Cleanup(func() {
-		if err := v.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Close", v.Close(), nil)
 	})
 	return v
 }
@@ -282,7 +278,5 @@ func (w *world) compare(golden string) {
 		return
 	}
 	want := must.Get(os.ReadFile(golden))(w.t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		w.t.Errorf("%s (-want +got):\n%s", golden, diff)
-	}
+	must.Same(w.t, golden, string(want), got)
 }

@@ -79,16 +79,12 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	env := map[string]string{"TOKENVAULT_DB": "x.db", "TOKENVAULT_JSON": "true", "TOKENVAULT_LIMIT": "7", "TOKENVAULT_METADATA": "a=b", "TOKENVAULT_TYPE": "card,bank"}
 	p := &program{getenv: func(name string) string { return env[name] }}
 	cmd, _, err := find([]string{"token", "list"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := must.Get(p.parse(cmd, []string{"--limit", "9"}))(t)
 	if c.target.Path != "x.db" || !c.json || !c.given("limit") || !c.typed("limit") || c.typed("db") || !c.given("type") || c.given("url") {
 		t.Errorf("%+v", c.sets)
 	}
-	if way, err := c.way(); way != inProcess || err != nil {
-		t.Errorf("%v %v", way, err)
-	}
+	must.Same(t, "way", inProcess, must.Get(c.way())(t))
 }
 
 func TestDiff(t *testing.T) {
@@ -101,9 +97,7 @@ func TestDiff(t *testing.T) {
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n5\n6\n7\n8\n9\n", "@@ -2 +2 @@| 2| 3| 4|+x| 5| 6| 7"},
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n0\n", "x\n2\n3\n4\n5\n6\n7\n8\n9\n", "@@ -1 +1 @@|-1|+x| 2| 3| 4|@@ -7 +7 @@| 7| 8| 9|-0"},
 	} {
-		if got := strings.Join(manifest.Diff(c.before, c.after), "|"); got != c.want {
-			t.Errorf("%q to %q: %q, want %q", c.before, c.after, got, c.want)
-		}
+		must.Same(t, c.before+" to "+c.after, c.want, strings.Join(manifest.Diff(c.before, c.after), "|"))
 	}
 	long := strings.Repeat("a\n", 3000)
 	if got := manifest.Diff(long, strings.Repeat("b\n", 3000)); len(got) != 6001 {

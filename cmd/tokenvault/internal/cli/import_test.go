@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -211,9 +212,7 @@ func TestSealedExportCanBeImported(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(content, []byte("age-encryption.org/v1")) || bytes.Contains(content, []byte("secret-value")) {
 		t.Errorf("the file is not sealed: %.60q %v", content, err)
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info.Mode(), err)
-	}
+	must.Same(t, "info.Mode().Perm", fs.FileMode(0o600), must.Get(os.Stat(file))(t).Mode().Perm())
 	if out := from.must("log", "list", "--operation", "use", "--json"); strings.Count(out, "\n") != 2 {
 		t.Errorf("uses in the log: %s", out)
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/terminaltest"
 )
 
@@ -33,9 +34,7 @@ func TestProgressOfAnImport(t *testing.T) {
 		if code != 0 || !strings.HasPrefix(out.String(), "Imported 300 rows: ") {
 			t.Errorf("exit %d\n%s%s", code, out.String(), drawn)
 		}
-		if left := terminaltest.Screen(drawn); left != "" {
-			t.Errorf("left on the screen: %q", left)
-		}
+		must.Same(t, "left on the screen", "", terminaltest.Screen(drawn))
 		bars := 0
 		for _, state := range terminaltest.States(drawn) {
 			if utf8.RuneCountInString(state) >= width {

@@ -1,8 +1,11 @@
 package citus
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestBoundsSettle moves the clock and expects the latest bound that has been
@@ -27,8 +30,6 @@ func TestBoundsSettle(t *testing.T) {
 		{UsualLogDelay, 2, 5001, 5000},
 	} {
 		clock = clock.Add(c.after)
-		if got := s.Bound(c.cluster, c.oldest); got != c.want {
-			t.Errorf("%d: got %d, want %d", i, got, c.want)
-		}
+		must.Same(t, fmt.Sprintf("%d", i), c.want, s.Bound(c.cluster, c.oldest))
 	}
 }

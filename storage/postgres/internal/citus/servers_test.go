@@ -3,12 +3,14 @@ package citus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -50,12 +52,8 @@ func TestReadsOfHungServerLeaveConnections(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if running != 4 {
-			t.Errorf("%d of 8 connections are used by one of two servers, want 4", running)
-		}
-		if err := v.Run(t.Context(), well, func() error { return nil }); err != nil {
-			t.Errorf("a read of the other server: %v", err)
-		}
+		must.Same(t, "of 8 connections are used by one of two servers", 4, running)
+		must.Match(t, "a read of the other server", v.Run(t.Context(), well, func() error { return nil }), nil)
 		close(hang)
 		calls.Wait()
 	})
@@ -69,9 +67,7 @@ func TestCallsToSilentServer(t *testing.T) {
 		v, silent, well := twoServers()
 		timeout := func() error { return os.ErrDeadlineExceeded }
 		fine := func() error { return nil }
-		if err := v.Run(t.Context(), silent, timeout); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
+		must.Match(t, "Run", v.Run(t.Context(), silent, timeout), os.ErrDeadlineExceeded)
 		hang := make(chan struct{})
 		go v.Run(t.Context(), silent, func() error { <-hang; return os.ErrDeadlineExceeded })
 		synctest.Wait()
@@ -83,23 +79,15 @@ func TestCallsToSilentServer(t *testing.T) {
 		if err := v.Run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) || time.Since(before) != 0 {
 			t.Errorf("after %v: %v; want ErrUnavailable at once", time.Since(before), err)
 		}
-		if err := v.Run(t.Context(), well, fine); err != nil {
-			t.Errorf("the other server: %v", err)
-		}
+		must.Match(t, "the other server", v.Run(t.Context(), well, fine), nil)
 		close(hang)
 		synctest.Wait()
-		if err := v.Run(t.Context(), silent, fine); !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("right after a call that tried: %v", err)
-		}
+		must.Match(t, "right after a call that tried", v.Run(t.Context(), silent, fine), storage.ErrUnavailable)
 		time.Sleep(trialPause)
 		for range 2 {
-			if err := v.Run(t.Context(), silent, fine); err != nil {
-				t.Errorf("a server that responds again: %v", err)
-			}
+			must.Match(t, "a server that responds again", v.Run(t.Context(), silent, fine), nil)
 		}
-		if n := v.silences.Load(); n != 0 {
-			t.Errorf("%d silent servers, want none", n)
-		}
+		must.Same(t, "silent servers", int32(0), v.silences.Load())
 	})
 }
 
@@ -129,8 +117,6 @@ func TestShareOf(t *testing.T) {
 	for _, c := range []struct{ n, servers, want int }{
 		{8, 0, 8}, {8, 1, 8}, {8, 2, 4}, {9, 2, 5}, {8, 3, 3}, {8, 32, 2}, {2, 2, 1}, {1, 2, 1},
 	} {
-		if got := shareOf(c.n, c.servers); got != c.want {
-			t.Errorf("%d connections, %d servers: %d for each, want %d", c.n, c.servers, got, c.want)
-		}
+		must.Same(t, fmt.Sprintf("%d connections, %d servers", c.n, c.servers), c.want, shareOf(c.n, c.servers))
 	}
 }

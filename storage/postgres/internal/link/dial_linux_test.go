@@ -26,7 +26,5 @@ func TestDialerNoticesADeadPeer(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
