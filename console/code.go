@@ -133,13 +133,16 @@ func (q *request) recentRuns(c *vault.Owner, kind string, id uuid.UUID) ([]logRo
 }
 
 // programOf builds the part that the pages of reactors and proxies share.
-func (q *request) programOf(c *vault.Owner, kind string, id uuid.UUID, name string, configuration map[string]string) (*programBody, error) {
+func (q *request) programOf(c *vault.Owner, kind string, id uuid.UUID, name string, configuration map[string]string, application uuid.UUID) (*programBody, error) {
 	b := &programBody{Kind: strings.TrimSuffix(named[kind].path, "/"), ID: id, Name: name, Configuration: slices.Sorted(maps.Keys(configuration))}
 	system, err := q.vault.Info(q.r.Context())
 	if err != nil {
 		return nil, err
 	}
 	b.CanRun = system.Config.Runtime != nil
+	if application != (uuid.UUID{}) {
+		b.Application = q.applicationRef(c, q.in(), application)
+	}
 	if b.Runs, err = q.recentRuns(c, kind, id); err != nil {
 		return nil, err
 	}
@@ -156,12 +159,9 @@ func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := q.programOf(c, "reactor", r.ID, r.Name, r.Configuration)
+	b, err := q.programOf(c, "reactor", r.ID, r.Name, r.Configuration, r.ApplicationID)
 	if err != nil {
 		return nil, err
-	}
-	if r.ApplicationID != (uuid.UUID{}) {
-		b.Application = q.applicationRef(c, q.in(), r.ApplicationID)
 	}
 	b.Sources = []source{{Title: "Code", Lines: linesOf(r.Code, lastBad(b.Runs)), Args: reactorArgs}}
 	return b, nil
@@ -179,14 +179,11 @@ func (q *request) proxyBody(c *vault.Owner) (*programBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := q.programOf(c, "proxy", x.ID, x.Name, x.Configuration)
+	b, err := q.programOf(c, "proxy", x.ID, x.Name, x.Configuration, x.ApplicationID)
 	if err != nil {
 		return nil, err
 	}
 	b.Destination, b.RequireAuth = plainURL(x.DestinationURL), x.RequireAuth
-	if x.ApplicationID != (uuid.UUID{}) {
-		b.Application = q.applicationRef(c, q.in(), x.ApplicationID)
-	}
 	if x.RequestTransform != nil {
 		b.Sources = append(b.Sources, source{Title: "Request transform", Part: "request", Lines: linesOf(x.RequestTransform.Code, 0), Args: requestArgs})
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -42,42 +43,27 @@ func (r logRow) Where() string {
 	return r.Origin
 }
 
-// logFilter is the filter form, as the user filled it in.
-type logFilter struct {
-	Actor, EntityType, EntityID, Operation, From, To string
-	Console                                          bool // include reads made in the console
-}
-
-// values returns the filter as URL parameters.
-func (f *logFilter) values() url.Values {
-	v := url.Values{}
-	for name, value := range map[string]string{
-		"actor": f.Actor, "entity_type": f.EntityType, "entity_id": f.EntityID, "operation": f.Operation, "from": f.From, "to": f.To,
-	} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	if f.Console {
-		v.Set("console", "show")
-	}
-	return v
-}
+// logFilter is the filter form, as the user filled it in: the parameters of the URL
+// that are not empty.
+type logFilter struct{ url.Values }
 
 // Query returns the filter as the query of a URL.
-func (f *logFilter) Query() template.URL { return query(f.values()) }
+func (f logFilter) Query() template.URL { return query(f.Values) }
+
+// Console reports whether reads made in the console are included.
+func (f logFilter) Console() bool { return f.Has("console") }
 
 // Any reports whether the filter excludes entries.
-func (f *logFilter) Any() bool {
-	return *f != logFilter{Console: f.Console}
-}
+func (f logFilter) Any() bool { return len(f.Values) > 1 || len(f.Values) == 1 && !f.Console() }
 
 // Switched returns the query of the same filter with the opposite choice about
 // reads made in the console.
-func (f *logFilter) Switched() template.URL {
-	other := *f
-	other.Console = !f.Console
-	return other.Query()
+func (f logFilter) Switched() template.URL {
+	other := maps.Clone(f.Values)
+	if other.Del("console"); !f.Console() {
+		other.Set("console", "show")
+	}
+	return query(other)
 }
 
 var operations = []vault.LogOperation{"create", "read", "update", "delete", "use", "authorize", "expire", "react", "import", "key"}
@@ -89,26 +75,29 @@ const timeProblem = "must be a date and time such as 2026-01-31T09:30"
 // problems of the form.
 func (q *request) logFilter() (f logFilter, p vault.ListLogsParams, bad problems) {
 	asked := q.r.URL.Query()
-	f = logFilter{Actor: strings.TrimSpace(asked.Get("actor")), EntityType: asked.Get("entity_type"), EntityID: strings.TrimSpace(asked.Get("entity_id")),
-		Operation: asked.Get("operation"), From: asked.Get("from"), To: asked.Get("to"), Console: asked.Get("console") == "show"}
-	p = vault.ListLogsParams{EntityType: f.EntityType, EntityID: f.EntityID, Operation: vault.LogOperation(f.Operation)}
-	if f.Actor != "" {
-		id, err := uuid.Parse(f.Actor)
+	f = logFilter{url.Values{}}
+	for _, name := range []string{"actor", "entity_type", "entity_id", "operation", "from", "to", "console"} {
+		if text := strings.TrimSpace(asked.Get(name)); text != "" {
+			f.Set(name, text)
+		}
+	}
+	p = vault.ListLogsParams{EntityType: f.Get("entity_type"), EntityID: f.Get("entity_id"), Operation: vault.LogOperation(f.Get("operation"))}
+	if actor := f.Get("actor"); actor != "" {
+		id, err := uuid.Parse(actor)
 		if err != nil {
-			id = uuid.NewSHA1(q.id("tenant"), []byte(f.Actor)) // like Owner.AsUser
+			id = uuid.NewSHA1(q.id("tenant"), []byte(actor)) // like Owner.AsUser
 		}
 		p.ActorID = id
 	}
 	bad = problems{}
-	for name, field := range map[string]struct {
-		text *string
-		at   *time.Time
-	}{"from": {&f.From, &p.StartDate}, "to": {&f.To, &p.EndDate}} {
-		at, ok := readTime(*field.text)
-		if !ok {
+	for name, at := range map[string]*time.Time{"from": &p.StartDate, "to": &p.EndDate} {
+		var ok bool
+		if *at, ok = readTime(f.Get(name)); !ok {
 			bad[name] = []string{timeProblem}
 		}
-		*field.at, *field.text = at, inputTime(at)
+		if f.Del(name); !at.IsZero() {
+			f.Set(name, inputTime(*at))
+		}
 	}
 	return f, p, bad
 }
@@ -137,13 +126,13 @@ func (q *request) log(c *vault.Owner, t *vault.Tenant) error {
 		return q.show(http.StatusBadRequest, "log", q.view("log", "Log", t, b))
 	}
 	before, _ := uuid.Parse(q.r.URL.Query().Get("before")) // anything else is the first page
-	entries, older, err := q.readLog(c, p, f.Console, before)
+	entries, older, err := q.readLog(c, p, f.Console(), before)
 	if err != nil {
 		return err
 	}
 	b.Rows = q.logRows(c, q.in(), entries)
 	if older != (uuid.UUID{}) {
-		next := f.values()
+		next := maps.Clone(f.Values)
 		next.Set("before", older.String())
 		b.Older = query(next)
 	}
@@ -262,7 +251,7 @@ func (h *handler) followLog(ctx context.Context, tenant uuid.UUID, send func([]v
 // pages that follow its log.
 func (q *request) logEvents(c *vault.Owner, _ *vault.Tenant) error {
 	f, p, _ := q.logFilter()
-	asked := func(e *vault.LogEntry) bool { return matches(&p, e) && (f.Console || !consoleRead(e)) }
+	asked := func(e *vault.LogEntry) bool { return matches(&p, e) && (f.Console() || !consoleRead(e)) }
 	return follow(q, &q.logs, c.TenantID(), "entries", func(batch []vault.LogEntry) []byte { return q.rows(c, batch, asked) })
 }
 

@@ -4,7 +4,7 @@ import "strings"
 
 func hidingFilters() []*filter {
 	return []*filter{
-		secretFilter("last4", last4),
+		secretFilter("last4", func(_ *evaluator, in string, _ []arg) string { return suffix(in, 4) }),
 		secretFilter("reveal_last", revealLast,
 			required("length", countParam), or("char", charParam, "X")),
 		secretFilter("reveal", reveal,
@@ -13,10 +13,6 @@ func hidingFilters() []*filter {
 			or("reveal_bin", flagParam, false), or("reveal_last4", flagParam, false), or("char", charParam, "X"), or("keep", textParam, "")),
 		secretFilter("card_bin", cardBIN, or("separator", textParam, "")),
 	}
-}
-
-func last4(_ *evaluator, in string, _ []arg) string {
-	return suffix(in, 4)
 }
 
 // suffix returns the last n characters of s, or all of it.

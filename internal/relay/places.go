@@ -241,7 +241,7 @@ func (p *place) isExpression(spot int) bool {
 // Refs returns the tokens in the expressions of the places.
 func (all places) Refs() (refs []expr.Ref) {
 	for _, p := range all {
-		refs = append(refs, p.Body.Refs()...)
+		refs = append(refs, p.templates.Refs()...)
 	}
 	return refs
 }
@@ -251,8 +251,10 @@ func (all places) Refs() (refs []expr.Ref) {
 func (all places) Naming(ids []string) map[string][]string {
 	named := map[string][]string{}
 	for _, p := range all {
-		for path, some := range p.Body.Naming(ids) {
-			named[path] = append(named[path], some...)
+		for i, some := range p.templates.Naming(ids) {
+			if path := p.spots[i].path; len(some) > 0 {
+				named[path] = append(named[path], some...)
+			}
 		}
 	}
 	return named

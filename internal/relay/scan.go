@@ -255,21 +255,6 @@ func (b *Body) scanForm(start, end int, path string) *form.Problems {
 	return nil
 }
 
-// Refs returns the tokens in the expressions of the body.
-func (b *Body) Refs() []expr.Ref { return b.templates.Refs() }
-
-// Naming returns the expressions that name one of these ids: the named ids,
-// by path.
-func (b *Body) Naming(ids []string) map[string][]string {
-	places := map[string][]string{}
-	for i, named := range b.templates.Naming(ids) {
-		if path := b.spots[i].path; len(named) > 0 {
-			places[path] = append(places[path], named...)
-		}
-	}
-	return places
-}
-
 // HasExpressions reports whether the body has expressions.
 func (b *Body) HasExpressions() bool { return len(b.spots) > 0 }
 

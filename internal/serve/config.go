@@ -260,9 +260,9 @@ func (c *Config) options() *httpserver.Options {
 
 // baseURL returns the address at which a client on this machine reaches the
 // server.
-func (c *Config) baseURL(listener string) string {
+func baseURL(listener string, tls bool) string {
 	scheme := "http"
-	if c.tlsCert != "" {
+	if tls {
 		scheme = "https"
 	}
 	host, port, err := net.SplitHostPort(listener)

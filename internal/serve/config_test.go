@@ -56,7 +56,7 @@ func TestBaseURL(t *testing.T) {
 		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::]:80": "http://127.0.0.1:80", "0.0.0.0:1": "http://127.0.0.1:1",
 		":8080": "http://127.0.0.1:8080", "[::1]:9": "http://[::1]:9", "vault.example:443": "http://vault.example:443",
 	} {
-		must.Same(t, listener, want, (&Config{}).baseURL(listener))
+		must.Same(t, listener, want, baseURL(listener, false))
 	}
 }
 

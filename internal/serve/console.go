@@ -174,7 +174,7 @@ func (c *consolePages) banner(w io.Writer, p terminal.Palette, always bool, logg
 		fmt.Fprintf(w, "%s %s\n", p.Bold("The console is at"), p.Link(c.base))
 	case c.linkFile != "":
 		c.show = func(link string) {
-			if err := ReplaceFile(c.linkFile, []byte(link+"\n")); err != nil {
+			if err := ReplaceFile(c.linkFile, strings.NewReader(link+"\n").WriteTo); err != nil {
 				logger.Error("the link of the console cannot be written", "error", err)
 			}
 		}

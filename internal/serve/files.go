@@ -109,8 +109,8 @@ func NewFile(path string, write func(io.Writer) (int64, error)) error {
 
 // ReplaceFile is NewFile for a file that may exist. After a crash, either the old
 // or the new content exists.
-func ReplaceFile(path string, content []byte) error {
-	return writeFile(path, bytes.NewReader(content).WriteTo, os.Rename)
+func ReplaceFile(path string, write func(io.Writer) (int64, error)) error {
+	return writeFile(path, write, os.Rename)
 }
 
 func writeFile(path string, write func(io.Writer) (int64, error), name func(from, to string) error) error {
@@ -169,7 +169,7 @@ func (c *credentials) write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := ReplaceFile(path, append(text, '\n')); err != nil {
+	if err := ReplaceFile(path, bytes.NewReader(append(text, '\n')).WriteTo); err != nil {
 		return fmt.Errorf("write the credentials: %w", err)
 	}
 	return nil

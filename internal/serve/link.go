@@ -61,11 +61,7 @@ func ConsoleURL(addr string, tls bool) (string, error) {
 	if _, port, err := net.SplitHostPort(addr); err != nil || port == "0" {
 		return "", &FlagError{fmt.Errorf("a console at a free port has a URL that only its server knows: give --console-url")}
 	}
-	c := Config{}
-	if tls {
-		c.tlsCert = "given"
-	}
-	return c.baseURL(addr) + "/", nil
+	return baseURL(addr, tls) + "/", nil
 }
 
 // linkReader accepts each sealed link once. It does not know which links earlier

@@ -58,12 +58,12 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	if probes != nil {
 		probes.server = newServer(cfg.metrics.probes(handler), logger)
 	}
-	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(api.address()))
+	creds, err := serverCredentials(ctx, v, cfg, baseURL(api.address(), cfg.tlsCert != ""))
 	if err != nil {
 		return err
 	}
 	if pages != nil {
-		pages.server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, cfg.baseURL(pages.address())), logger)
+		pages.server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, baseURL(pages.address(), cfg.tlsCert != "")), logger)
 		if cfg.consoleInClear() {
 			logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
 		}

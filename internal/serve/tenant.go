@@ -102,7 +102,7 @@ func newTenant(ctx context.Context, v *vault.Vault, cfg *Config, _ *terminal.Pro
 	if err != nil {
 		return "", err
 	}
-	c.BaseURL = cfg.baseURL(cfg.addr)
+	c.BaseURL = baseURL(cfg.addr, cfg.tlsCert != "")
 	if known, err := readCredentials(cfg.credentials); err == nil && known != nil && known.BaseURL != "" {
 		c.BaseURL = known.BaseURL
 	}

@@ -47,11 +47,7 @@ func (f countOf) value(s *search, current jsonx.Value) jsonx.Value {
 }
 
 // valueOf is value(): the only value that a query finds, or Nothing.
-type valueOf struct{ query query }
-
-func (f valueOf) value(s *search, current jsonx.Value) jsonx.Value {
-	return f.query.value(s, current)
-}
+type valueOf struct{ operand }
 
 // matches is match() (the whole string) or search() (a part of it).
 type matches struct {

@@ -175,7 +175,7 @@ func (p *parser) functionCall(start int, name string) any {
 		if name == "count" {
 			return countOf{query: *q}
 		}
-		return valueOf{query: *q}
+		return valueOf{q}
 	}
 	operands := make([]operand, len(args))
 	for i, arg := range args {

@@ -49,7 +49,7 @@ func allNatives() map[string]nativeFunc {
 var coreNatives = map[string]nativeFunc{
 	"sys":          func(c *Execution, args []goja.Value) goja.Value { return c.native(native.Arg(args, 0).String()) },
 	"module":       func(c *Execution, args []goja.Value) goja.Value { return c.module(native.Arg(args, 0).String()) },
-	"require":      func(c *Execution, args []goja.Value) goja.Value { return c.require(args) },
+	"require":      func(c *Execution, args []goja.Value) goja.Value { return c.requireFrom("", nil, args) },
 	"lazy":         (*Execution).addLazy,
 	"require.from": (*Execution).requireAt,
 	"module.names": func(c *Execution, _ []goja.Value) goja.Value {

@@ -17,11 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// require is the function require of tenant code.
-func (c *Execution) require(args []goja.Value) goja.Value {
-	return c.requireFrom("", nil, args)
-}
-
 // requireFrom is require in the code of the tenant, or in a unit that knows
 // some names.
 func (c *Execution) requireFrom(from string, known map[string]string, args []goja.Value) goja.Value {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -169,24 +170,15 @@ func (c *call) printText(text []byte, err error) error {
 	return err
 }
 
-func exportEvidence(c *call, o *opened) (err error) {
-	to := c.Out
-	if len(c.args) == 1 {
-		path := filepath.Clean(c.args[0])
-		if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() {
-			return shell.Usagef("%s exists and is not a regular file", path)
-		}
-		file, failed := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-		if failed == nil {
-			failed = file.Chmod(0o600) // of a file that existed
-		}
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		to = file
+func exportEvidence(c *call, o *opened) error {
+	if len(c.args) == 0 {
+		return o.evidence().ExportEvidence(c.ctx, c.Out)
 	}
-	return o.evidence().ExportEvidence(c.ctx, to)
+	path := filepath.Clean(c.args[0])
+	if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() {
+		return shell.Usagef("%s exists and is not a regular file", path)
+	}
+	return serve.ReplaceFile(path, func(w io.Writer) (int64, error) { return 0, o.evidence().ExportEvidence(c.ctx, w) })
 }
 
 // readOnly is an anchor that stores no new notes. With it, the command cannot

@@ -134,7 +134,7 @@ func followLogs(c *call, since, file string) error {
 		if file == "" {
 			continue
 		}
-		if err := serve.ReplaceFile(file, []byte(batch.Cursor+"\n")); err != nil {
+		if err := serve.ReplaceFile(file, strings.NewReader(batch.Cursor+"\n").WriteTo); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,5 +75,5 @@ func (s *State) Save() error {
 	if err != nil {
 		return err
 	}
-	return serve.ReplaceFile(s.File, append(text, '\n'))
+	return serve.ReplaceFile(s.File, bytes.NewReader(append(text, '\n')).WriteTo)
 }
