@@ -154,10 +154,7 @@ func BenchmarkEvidenceLag(b *testing.B) {
 					b.Fatal(err)
 				}
 			case <-tick.C:
-				s, err := u.vault.EvidenceStatus()
-				if err != nil {
-					b.Fatal(err)
-				}
+				s := must.Get(u.vault.EvidenceStatus())(b)
 				lags = append(lags, s.Lag)
 			}
 		}
@@ -176,9 +173,7 @@ func BenchmarkVerifyLogs(b *testing.B) {
 		for n := 0; n < entries; n += verifyPiece {
 			createGeneric(b, u.Client, verifyPiece)
 		}
-		if _, err := u.vault.Checkpoint(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(u.vault.Checkpoint(b.Context()))(b)
 		verified := func(what string, verify func() (*evidence.Report, error)) {
 			heap := watchHeap()
 			start := time.Now()
@@ -193,18 +188,10 @@ func BenchmarkVerifyLogs(b *testing.B) {
 				value: took.Seconds(), unit: "s", goal: 10 * float64(entries) / 1e6, atMost: true})
 		}
 		verified("in-place", func() (*evidence.Report, error) { return u.vault.VerifyLogs(b.Context(), nil) })
-		bundle, err := os.Create(filepath.Join(b.TempDir(), "bundle"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		bundle := must.Get(os.Create(filepath.Join(b.TempDir(), "bundle")))(b)
 		defer bundle.Close()
-		if err := u.vault.Tenant(uuid.UUID(u.tenant)).ExportEvidence(b.Context(), bundle); err != nil {
-			b.Fatal(err)
-		}
-		key, err := u.vault.EvidenceKey()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, u.vault.Tenant(uuid.UUID(u.tenant)).ExportEvidence(b.Context(), bundle))
+		key := must.Get(u.vault.EvidenceKey())(b)
 		verified("offline", func() (*evidence.Report, error) {
 			if _, err := bundle.Seek(0, io.SeekStart); err != nil {
 				return nil, err

@@ -106,14 +106,8 @@ const floodTime = 5 * time.Second
 // while another tenant sends a flood.
 func BenchmarkFlood(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
-		store, err := on.open(b.Context(), on.create(b))
-		if err != nil {
-			b.Fatal(err)
-		}
-		v, err := vault.Open(b.Context(), store, vault.NewKey(), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		store := must.Get(on.open(b.Context(), on.create(b)))(b)
+		v := must.Get(vault.Open(b.Context(), store, vault.NewKey(), nil))(b)
 		b.Cleanup(func() { _ = v.Close() })
 		front := httptest.NewServer(httpserver.Handler(v, nil))
 		b.Cleanup(front.Close)

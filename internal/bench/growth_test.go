@@ -102,9 +102,7 @@ func (u *user) load(b *testing.B, tokens int) {
 	for range runtime.GOMAXPROCS(0) {
 		loaders.Go(func() {
 			for at := range batches {
-				if err := u.loadBatch(b.Context(), at); err != nil {
-					b.Error(err)
-				}
+				must.Match(b, "loadBatch", u.loadBatch(b.Context(), at), nil)
 			}
 		})
 	}

@@ -126,9 +126,7 @@ func BenchmarkExport(b *testing.B) {
 		ctx, rows := context.Background(), min(rowsToMove(b), 8*importPiece)
 		dsn := on.create(b)
 		u := newUser(b, on.openStore(b, dsn))
-		if err := importCards(ctx, u.Client, rows); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, importCards(ctx, u.Client, rows))
 		next, stop := func() (vault.TokenParams, error, bool) { return vault.TokenParams{}, nil, false }, func() {}
 		ours := &mover{contender: contender{name: "export"}}
 		ours.move = func() error {

@@ -228,9 +228,7 @@ func TestEvidenceWritesLittle(t *testing.T) { //nolint:paralleltest // other tes
 func walOf(t *testing.T, db *sql.DB, do func() error) int64 {
 	t.Helper()
 	now := func() (n int64) {
-		if err := db.QueryRowContext(t.Context(), "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.QueryRowContext(t.Context(), "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&n))
 		return n
 	}
 	before := now()

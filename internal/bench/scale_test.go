@@ -208,9 +208,7 @@ func (s *scale) steps(b *testing.B) {
 		{"deletion of the large tenant", half, func() error { return v.DeleteTenant(ctx, large) }},
 	} {
 		start := time.Now()
-		if err := step.do(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, step.do())
 		took, rate := time.Since(start).Seconds(), ""
 		if step.per > 0 {
 			rate = fmt.Sprintf("%.0f tokens a second", step.per/took)

@@ -89,17 +89,13 @@ func (s *served) nanoseconds(b *testing.B) map[int]int64 {
 	times := map[int]int64{}
 	for rows.Next() {
 		var pid int
-		if err := rows.Scan(&pid); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, rows.Scan(&pid))
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
 		if err != nil {
 			b.Skipf("the server is not on this machine, or this is not Linux: %v", err)
 		}
 		var n int64
-		if _, err := fmt.Sscan(string(text), &n); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(fmt.Sscan(string(text), &n))(b)
 		times[pid] = n
 	}
 	must.Do(b, rows.Err())

@@ -160,13 +160,9 @@ func TestErasuresAreAppliedAgain(t *testing.T) {
 			if got := again(vault.EraseAgainParams{Files: files(file), DryRun: true}); got.Count != 2 || got.Erased != 3 || len(r.there()) != 4 {
 				t.Errorf("a dry run: %+v, then %q", got, r.there())
 			}
-			if got := again(vault.EraseAgainParams{Files: files(file)}); got.Count != 2 {
-				t.Errorf("erased again: %+v", got)
-			}
+			must.Same(t, "erased again", 2, again(vault.EraseAgainParams{Files: files(file)}).Count)
 			must.Same(t, "tokens", []string{"ddd", "ccc"}, r.there())
-			if got := again(vault.EraseAgainParams{Files: files(file)}); got.Count != 0 {
-				t.Errorf("once more: %+v", got)
-			}
+			must.Same(t, "once more", 0, again(vault.EraseAgainParams{Files: files(file)}).Count)
 			if s, err := r.EvidenceStatus(); err != nil || s.LacksErasures {
 				t.Errorf("at the end: %+v, %v", s, err)
 			}

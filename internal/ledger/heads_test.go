@@ -265,9 +265,7 @@ func TestForeignNoteStopsTheLedger(t *testing.T) {
 		if last, _ := anchor.Latest(t.Context()); string(last) != string(msg) {
 			t.Errorf("begun %t: the anchor has %q", begun, last)
 		}
-		if next := r.open(); next.Status().Suspended != "" {
-			t.Errorf("begun %t: suspended again: %s", begun, next.Status().Suspended)
-		}
+		must.Same(t, fmt.Sprintf("begun %t: suspended again", begun), "", r.open().Status().Suspended)
 	}
 }
 

@@ -31,9 +31,7 @@ func TestSequenceAndSign(t *testing.T) {
 		}
 	}
 	r.isGood(l, tenant, first, all...)
-	if again := r.checkpoint(l); string(again) != string(r.checkpoint(l)) {
-		t.Error("a note was signed although nothing has changed")
-	}
+	must.Same(t, "a note was signed although nothing has changed", string(r.checkpoint(l)), string(r.checkpoint(l)))
 	for _, n := range []int{0, 1, 255, 256, 300, len(all) - 1} {
 		text := must.Get(l.Proof(t.Context(), tenant, uuid.UUID(all[n].ID)))(t)
 		p, err := evidence.OpenProof(text, r.vkey)
@@ -97,9 +95,7 @@ func TestNodesRace(t *testing.T) {
 				mu.Lock()
 				written[tenant] = append(written[tenant], logs...)
 				mu.Unlock()
-				if _, err := l.Checkpoint(context.Background()); err != nil {
-					t.Error(err)
-				}
+				must.Match(t, "Checkpoint", must.Err(l.Checkpoint(context.Background())), nil)
 			}
 		})
 	}
@@ -287,9 +283,7 @@ func TestNodesShareThePaceOfNotes(t *testing.T) {
 		signing.Go(func() {
 			for range 3 {
 				r.write(l, tenant, 1)
-				if _, err := l.Checkpoint(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must.Match(t, "Checkpoint", must.Err(l.Checkpoint(t.Context())), nil)
 			}
 		})
 	}

@@ -122,9 +122,7 @@ func cleanUp(t *testing.T, db *sql.DB, port int) {
 
 func run(t *testing.T, db *sql.DB, text string, args ...any) {
 	t.Helper()
-	if _, err := db.Exec(text, args...); err != nil {
-		t.Errorf("%s: %v", text, err)
-	}
+	must.Match(t, text, must.Err(db.Exec(text, args...)), nil)
 }
 
 // lastWorker returns the address of the worker that was added last.

@@ -41,9 +41,7 @@ func ownSchema(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	name := currentSchema(t, db) + " Own"
 	t.Cleanup(func() {
-		if _, err := db.Exec(`DROP SCHEMA IF EXISTS "` + name + `" CASCADE`); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Exec", must.Err(db.Exec(`DROP SCHEMA IF EXISTS "`+name+`" CASCADE`)), nil)
 	})
 	return name
 }
@@ -152,9 +150,7 @@ func TestMigrationsByHand(t *testing.T) {
 		must.Get(db.Exec(statement))(t)
 	}
 	t.Cleanup(func() {
-		if _, err := db.Exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Exec", must.Err(db.Exec(`DROP OWNED BY `+role+`; DROP ROLE `+role)), nil)
 	})
 	poor := with(t, address, "role", role)
 	if _, err := database(t, poor).Exec(`CREATE TABLE "` + schema + `".vault_more (x int)`); err == nil {

@@ -56,9 +56,7 @@ func others(tb testing.TB, driver string) map[string]storagetest.Begin {
 		must.Do(tb, db.QueryRow("SELECT current_schema() || '_"+name[:5]+"'").Scan(&own))
 		must.Get(db.Exec(`CREATE DATABASE "` + own + `"`))(tb)
 		tb.Cleanup(func() {
-			if _, err := db.Exec(`DROP DATABASE "` + own + `" WITH (FORCE)`); err != nil {
-				tb.Error(err)
-			}
+			must.Match(tb, "Exec", must.Err(db.Exec(`DROP DATABASE "`+own+`" WITH (FORCE)`)), nil)
 		})
 		u := must.Get(url.Parse(address))(tb)
 		u.Path = "/" + own

@@ -67,9 +67,7 @@ func TestFormerSchemaIsRejected(t *testing.T) {
 			if !strings.Contains(err.Error(), "schema version 1003") {
 				t.Errorf("the error does not name the version: %v", err)
 			}
-			if after := schemaOf(t, db); len(after) != len(before) {
-				t.Errorf("the schema has changed:\n%s", strings.Join(after, "\n"))
-			}
+			must.Same(t, "the schema has changed", len(before), len(schemaOf(t, db)))
 		})
 	}
 }

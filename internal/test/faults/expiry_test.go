@@ -83,9 +83,7 @@ func (e *expiring) replaceAll(round int, old []string) {
 	var wg sync.WaitGroup
 	for node := range e.nodes {
 		wg.Go(func() {
-			if _, err := e.nodes[node].Sweep(e.t.Context()); err != nil {
-				e.t.Errorf("sweep: %v", err)
-			}
+			must.Match(e.t, "sweep", must.Err(e.nodes[node].Sweep(e.t.Context())), nil)
 		})
 		for i := range values {
 			wg.Go(func() { made[node][i] = e.create(node, i, ends) })
@@ -104,9 +102,7 @@ func (e *expiring) replaceAll(round int, old []string) {
 			e.t.Errorf("value %d has the tokens %q and %q, previous token %q", i, made[0][i], made[1][i], old[i])
 		}
 	}
-	if tokens := readTokens(e.t, e.clients[1]); len(tokens) != values {
-		e.t.Errorf("%d tokens, want %d", len(tokens), values)
-	}
+	must.Same(e.t, "tokens", values, len(readTokens(e.t, e.clients[1])))
 }
 
 // ends returns when the tokens of a round expire: before the next round begins.

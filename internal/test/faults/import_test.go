@@ -110,8 +110,6 @@ func wantImported(t *testing.T, c *vault.Owner, rows int) {
 		t.Errorf("%d tokens in the statistics and %d in the list, want %d", stats.Tokens, n, rows)
 	}
 	for _, row := range []int{2, 1000, rows / 4 * 2, rows} {
-		if _, err := c.GetToken(t.Context(), fmt.Sprintf("row-%d", row)); err != nil {
-			t.Errorf("row %d: %v", row, err)
-		}
+		must.Match(t, fmt.Sprintf("row %d", row), must.Err(c.GetToken(t.Context(), fmt.Sprintf("row-%d", row))), nil)
 	}
 }

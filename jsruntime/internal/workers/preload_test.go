@@ -63,7 +63,5 @@ func TestPreloadedUnits(t *testing.T) {
 	question := expect(kindAsk)
 	must.Same(t, "the worker asks for", modules.AskFind, string(question.part(0)))
 	send(kindTell, question.id, nil, unit)
-	if f := expect(kindDone); string(f.part(0)) != "7" {
-		t.Errorf("got %s, want 7", f.part(0))
-	}
+	must.Same(t, "the result", "7", string(expect(kindDone).part(0)))
 }

@@ -67,9 +67,7 @@ func exampleParses(t *testing.T, p *program, cmd *command, line string) {
 		t.Errorf("%q: %v", line, err)
 		return
 	}
-	if _, err := p.parse(found, rest); err != nil {
-		t.Errorf("%q: %v", line, err)
-	}
+	must.Match(t, line, must.Err(p.parse(found, rest)), nil)
 }
 
 // TestEveryFlagHasAVariable sets a flag of each kind by its environment
@@ -100,9 +98,7 @@ func TestDiff(t *testing.T) {
 		must.Same(t, c.before+" to "+c.after, c.want, strings.Join(manifest.Diff(c.before, c.after), "|"))
 	}
 	long := strings.Repeat("a\n", 3000)
-	if got := manifest.Diff(long, strings.Repeat("b\n", 3000)); len(got) != 6001 {
-		t.Errorf("a long one has %d lines", len(got))
-	}
+	must.Same(t, "a long one", 6001, len(manifest.Diff(long, strings.Repeat("b\n", 3000))))
 }
 
 // TestCompletionOfAnyLine completes valid and invalid lines. It must never

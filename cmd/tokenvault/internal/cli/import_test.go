@@ -213,9 +213,7 @@ func TestSealedExportCanBeImported(t *testing.T) {
 		t.Errorf("the file is not sealed: %.60q %v", content, err)
 	}
 	must.Same(t, "info.Mode().Perm", fs.FileMode(0o600), must.Get(os.Stat(file))(t).Mode().Perm())
-	if out := from.must("log", "list", "--operation", "use", "--json"); strings.Count(out, "\n") != 2 {
-		t.Errorf("uses in the log: %s", out)
-	}
+	must.Same(t, "uses in the log", 2, strings.Count(from.must("log", "list", "--operation", "use", "--json"), "\n"))
 	if out, code := to.run(nil, "import", file); code != 2 || !strings.Contains(out, "--identity") {
 		t.Errorf("without an identity: exit %d\n%s", code, out)
 	}
