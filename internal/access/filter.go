@@ -4,66 +4,62 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Filter describes the tokens that a permission allows, in terms that a
-// database can evaluate: the sets of containers that tokens are in, and the
-// tokens' ids.
-type Filter struct {
-	// All means every token, in any containers. There are no clauses.
-	All bool
-	// Clauses each allow some tokens. Without All and clauses, no token is
-	// allowed.
-	Clauses []Clause
+// Condition returns the condition that Decide allows a permission on a token with at
+// least the given transform. Sets are all container sets of the tenant; tokens in
+// other containers do not meet it. It is nil if the grant has the permission on every
+// token.
+func (g *Grant) Condition(permission string, least Transform, sets []storage.ContainerSet) storage.Cond {
+	switch all := g.conditions(permission, least, sets); len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	default:
+		return all
+	}
 }
 
-// Clause allows the tokens that are in one of its sets and whose id meets all
-// of its conditions.
-type Clause struct {
-	Sets []int // indexes into the sets passed to Filters, ascending
-	IDs  []IDs // empty for any id
-}
-
-// IDs is a condition on an id: it equals one of Equal, starts with one of
-// Prefixes, or is in one of Ranges. Comparisons are byte for byte. At least
-// one of the three is not empty.
-type IDs struct {
-	Equal    []string
-	Prefixes []string
-	Ranges   []IDRange
-}
-
-// IDRange is the set of ids that are in Within and not in Except.
-type IDRange struct {
-	Within Span
-	Except []Span // not empty in Ranges
-}
-
-// Filters returns the tokens on which Decide allows the permission with at
-// least the given transform. Only tokens whose containers are one of the
-// given sets count. A token must meet one filter of each group.
-func (g *Grant) Filters(permission string, least Transform, sets [][]string) [][]Filter {
-	groups := [][]Filter{{g.filter(permission, least, sets)}}
+// conditions returns the parts of Condition.
+func (g *Grant) conditions(permission string, least Transform, sets []storage.ContainerSet) storage.And {
+	all := oneOf(g.filter(permission, least, sets))
 	for _, l := range g.limits {
 		if !l.delegated {
-			groups = append(groups, l.by.Filters(permission, least, sets)...)
+			all = append(all, l.by.conditions(permission, least, sets)...)
 			continue
 		}
-		groups = append(groups, l.by.Filters(permission, Redact, sets)...)
-		if least <= Redact {
-			continue
+		all = append(all, l.by.conditions(permission, Redact, sets)...)
+		if least > Redact {
+			// At least one of the delegating holder's permissions must show as
+			// much.
+			all = append(all, oneOf(l.by.filter(permission, least, sets), l.by.filter(TokenRead, least, sets), l.by.filter(TokenUse, least, sets))...)
 		}
-		// At least one of the delegating holder's permissions must show as
-		// much.
-		groups = append(groups, []Filter{
-			l.by.filter(permission, least, sets), l.by.filter(TokenRead, least, sets), l.by.filter(TokenUse, least, sets),
-		})
 	}
-	return groups
+	return all
 }
 
-// filter is Filters for the grant's own rules. No set occurs in two clauses.
-func (g *Grant) filter(permission string, least Transform, sets [][]string) Filter {
+// oneOf returns the condition that a token meets one of the filters. It is empty if
+// one of them allows every token.
+func oneOf(filters ...storage.Or) storage.And {
+	clauses := storage.Or{}
+	for _, f := range filters {
+		if f == nil {
+			return nil
+		}
+		clauses = append(clauses, f...)
+	}
+	if len(clauses) == 1 {
+		return storage.And(clauses)
+	}
+	return storage.And{clauses}
+}
+
+// filter returns clauses for the grant's own rules, each of which allows some
+// tokens, or nil for every token, in any containers. No set occurs in two clauses.
+func (g *Grant) filter(permission string, least Transform, sets []storage.ContainerSet) storage.Or {
 	p := position(permission)
 	var rules []compiled
 	hides := false // some rule shows less than required
@@ -72,44 +68,50 @@ func (g *Grant) filter(permission string, least Transform, sets [][]string) Filt
 			continue
 		}
 		if r.container == everyPath && r.id == (Span{}) && r.shows() >= least && !hides {
-			return Filter{All: true}
+			return nil
 		}
 		hides = hides || r.shows() < least
 		rules = append(rules, r)
 	}
-	return Filter{Clauses: clauses(rules, least, sets)}
+	return clauses(rules, least, sets)
 }
 
 // clauses groups the sets by their conditions on ids.
-func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
-	allowed := map[string][]IDRange{} // by container
+func clauses(rules []compiled, least Transform, sets []storage.ContainerSet) storage.Or {
+	allowed := map[string][]idRange{} // by container
 	place := map[string]int{}         // index of the clause with these conditions
-	var out []Clause
-	for i, set := range sets {
-		groups, ok := idGroups(rules, least, set, allowed)
+	var in []storage.SetIn
+	var ids []storage.And
+	for _, set := range sets {
+		conds, ok := idConds(rules, least, set.Containers, allowed)
 		if !ok {
 			continue
 		}
 		key := ""
-		if len(groups) > 0 {
-			key = fmt.Sprintf("%#v", groups)
+		if len(conds) > 0 {
+			key = fmt.Sprintf("%#v", conds)
 		}
 		at, known := place[key]
 		if !known {
-			at = len(out)
+			at = len(in)
 			place[key] = at
-			out = append(out, Clause{IDs: groups})
+			in, ids = append(in, nil), append(ids, conds)
 		}
-		out[at].Sets = append(out[at].Sets, i)
+		in[at] = append(in[at], set.Set)
+	}
+	out := make(storage.Or, len(in))
+	for i := range in {
+		if out[i] = in[i]; len(ids[i]) > 0 {
+			out[i] = append(storage.And{in[i]}, ids[i]...)
+		}
 	}
 	return out
 }
 
-// idGroups returns the conditions on the id of a token in all these
-// containers, at most one for each container. It reports false if a single
-// container shows that no id can meet them.
-func idGroups(rules []compiled, least Transform, containers []string, allowed map[string][]IDRange) ([]IDs, bool) {
-	var groups []IDs
+// idConds returns the conditions on the id of a token in all these containers, at
+// most one for each container, always in the same order. It reports false if a
+// single container shows that no id can meet them.
+func idConds(rules []compiled, least Transform, containers []string, allowed map[string][]idRange) (conds storage.And, ok bool) {
 	for _, container := range containers {
 		ranges, known := allowed[container]
 		if !known {
@@ -119,20 +121,27 @@ func idGroups(rules []compiled, least Transform, containers []string, allowed ma
 		switch {
 		case len(ranges) == 0:
 			return nil, false
-		case ranges[0].Within == Span{} && len(ranges[0].Except) == 0:
-			continue
+		case ranges[0].within != Span{} || len(ranges[0].except) > 0:
+			conds = append(conds, idCond(ranges))
 		}
-		groups = append(groups, newIDs(ranges))
 	}
-	slices.SortFunc(groups, compareIDs)
-	groups = slices.CompactFunc(groups, func(a, b IDs) bool { return compareIDs(a, b) == 0 })
-	return groups, len(containers) > 0
+	compare := func(a, b storage.Cond) int { return cmp.Compare(fmt.Sprintf("%#v", a), fmt.Sprintf("%#v", b)) }
+	slices.SortFunc(conds, compare)
+	conds = slices.CompactFunc(conds, func(a, b storage.Cond) bool { return compare(a, b) == 0 })
+	return conds, len(containers) > 0
 }
 
-// IDRanges returns the ids that the rules allow in a container with at least
-// the given transform. No range lies in another range without exceptions.
-func idRanges(rules []compiled, least Transform, container string) []IDRange {
-	var ranges []IDRange
+// idRange is the set of ids that are in within and not in except.
+type idRange struct {
+	within Span
+	except []Span
+}
+
+// idRanges returns the ids that the rules allow in a container with at least
+// the given transform, always in the same order. No range lies in another range
+// without exceptions.
+func idRanges(rules []compiled, least Transform, container string) []idRange {
+	var ranges []idRange
 	var decided, hidden []Span // ids that earlier rules decide, and ids that they hide
 	for _, r := range rules {
 		if !r.container.covers(container) || slices.ContainsFunc(decided, r.id.within) {
@@ -143,46 +152,56 @@ func idRanges(rules []compiled, least Transform, container string) []IDRange {
 			hidden = append(hidden, r.id)
 			continue
 		}
-		next := IDRange{Within: r.id}
+		next := idRange{within: r.id}
 		for _, h := range hidden {
 			if h.within(r.id) {
-				next.Except = append(next.Except, h)
+				next.except = append(next.except, h)
 			}
 		}
-		if len(next.Except) == 0 {
-			ranges = slices.DeleteFunc(ranges, func(old IDRange) bool { return old.Within.within(r.id) })
+		if len(next.except) == 0 {
+			ranges = slices.DeleteFunc(ranges, func(old idRange) bool { return old.within.within(r.id) })
 		}
 		ranges = append(ranges, next)
 	}
+	slices.SortFunc(ranges, func(a, b idRange) int {
+		return cmp.Or(compareSpans(a.within, b.within), slices.CompareFunc(a.except, b.except, compareSpans))
+	})
 	return ranges
-}
-
-func newIDs(ranges []IDRange) IDs {
-	var ids IDs
-	for _, r := range ranges {
-		switch {
-		case len(r.Except) > 0:
-			ids.Ranges = append(ids.Ranges, r)
-		case r.Within.Exact():
-			ids.Equal = append(ids.Equal, r.Within.Value)
-		default:
-			ids.Prefixes = append(ids.Prefixes, r.Within.Value)
-		}
-	}
-	slices.Sort(ids.Equal)
-	slices.Sort(ids.Prefixes)
-	slices.SortFunc(ids.Ranges, compareRanges)
-	return ids
-}
-
-func compareIDs(a, b IDs) int {
-	return cmp.Or(slices.Compare(a.Equal, b.Equal), slices.Compare(a.Prefixes, b.Prefixes), slices.CompareFunc(a.Ranges, b.Ranges, compareRanges))
-}
-
-func compareRanges(a, b IDRange) int {
-	return cmp.Or(compareSpans(a.Within, b.Within), slices.CompareFunc(a.Except, b.Except, compareSpans))
 }
 
 func compareSpans(a, b Span) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.Value, b.Value))
+}
+
+// idCond returns the condition that an id is in one of the ranges. Comparisons are
+// byte for byte.
+func idCond(ranges []idRange) storage.Or {
+	var equal storage.IDIn
+	var others storage.Or
+	for _, r := range ranges {
+		switch {
+		case len(r.except) > 0:
+			within := storage.And{r.within.cond()}
+			for _, e := range r.except {
+				within = append(within, storage.Not{Cond: e.cond()})
+			}
+			others = append(others, within)
+		case r.within.kind == exact:
+			equal = append(equal, r.within.Value)
+		default:
+			others = append(others, r.within.cond())
+		}
+	}
+	if equal == nil {
+		return others
+	}
+	return append(storage.Or{equal}, others...)
+}
+
+// cond returns the condition that an id is in the span.
+func (s Span) cond() storage.Cond {
+	if s.kind == exact {
+		return storage.IDIn{s.Value}
+	}
+	return storage.IDPrefix(s.Value)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // The world of the property tests. Rules use the letters a and b down to the
@@ -141,33 +142,30 @@ func TestDecideAgreesWithTheRules(t *testing.T) {
 	}
 }
 
-// allows evaluates a filter as a database would.
-func (f Filter) allows(id string, set int) bool {
-	return f.All || slices.ContainsFunc(f.Clauses, func(c Clause) bool {
-		return slices.Contains(c.Sets, set) && !slices.ContainsFunc(c.IDs, func(ids IDs) bool { return !ids.contain(id) })
-	})
-}
-
-func (ids IDs) contain(id string) bool {
-	starts := func(p string) bool { return strings.HasPrefix(id, p) }
-	in := func(s Span) bool { return s.Exact() && id == s.Value || !s.Exact() && starts(s.Value) }
-	return slices.Contains(ids.Equal, id) || slices.ContainsFunc(ids.Prefixes, starts) ||
-		slices.ContainsFunc(ids.Ranges, func(r IDRange) bool { return in(r.Within) && !slices.ContainsFunc(r.Except, in) })
-}
-
-// allow evaluates groups of filters.
-func allow(groups [][]Filter, id string, set int) bool {
-	for _, group := range groups {
-		if !slices.ContainsFunc(group, func(f Filter) bool { return f.allows(id, set) }) {
-			return false
-		}
+// meets evaluates a condition as a database would. Nil holds for every token.
+func meets(cond storage.Cond, id string, set int) bool {
+	holds := func(c storage.Cond) bool { return meets(c, id, set) }
+	switch c := cond.(type) {
+	case storage.And:
+		return !slices.ContainsFunc(c, func(c storage.Cond) bool { return !holds(c) })
+	case storage.Or:
+		return slices.ContainsFunc(c, holds)
+	case storage.Not:
+		return !holds(c.Cond)
+	case storage.SetIn:
+		return slices.Contains(c, storage.Hash{byte(set)})
+	case storage.IDIn:
+		return slices.Contains(c, id)
+	case storage.IDPrefix:
+		return strings.HasPrefix(id, string(c))
+	default:
+		return cond == nil
 	}
-	return true
 }
 
-// Filters match the tokens that Decide allows, with every transform, also for
+// Conditions match the tokens that Decide allows, with every transform, also for
 // limited grants.
-func TestFiltersAgreeWithDecide(t *testing.T) {
+func TestConditionsAgreeWithDecide(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	var all, nothing, narrowed int
@@ -180,14 +178,14 @@ func TestFiltersAgreeWithDecide(t *testing.T) {
 			g = g.DelegatedBy(other)
 		}
 		permission, least := pick(r, onToken), pick(r, []Transform{Redact, Mask, Reveal})
-		f := g.Filters(permission, least, worldSets)
+		f := g.Condition(permission, least, setsOf(worldSets...))
 		allowed, tokens := 0, 0
 		for i, set := range worldSets {
 			for _, id := range worldIDs {
 				transform, _ := g.Decide(permission, id, set)
 				want := transform >= least
-				if allow(f, id, i) != want {
-					t.Fatalf("%s, %s with %s on %s in %v: the filter says %v, Decide %v\nfilters %+v\nrules %+v\npermissions %v",
+				if meets(f, id, i) != want {
+					t.Fatalf("%s, %s with %s on %s in %v: the condition says %v, Decide %v\ncondition %+v\nrules %+v\npermissions %v",
 						kind, permission, least, id, set, !want, want, f, rules, permissions)
 				}
 				if tokens++; want {

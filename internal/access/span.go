@@ -27,9 +27,6 @@ func newSpan(op Operator, value string) Span {
 	return Span{prefix, value}
 }
 
-// Exact reports whether the span is one string.
-func (s Span) Exact() bool { return s.kind == exact }
-
 func (s Span) covers(v string) bool {
 	switch s.kind {
 	case prefix:

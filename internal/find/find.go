@@ -1,5 +1,5 @@
-// Package find turns filters, searches and grants into conditions that a
-// storage can evaluate. Search values are passed as keyed hashes, so that
+// Package find turns filters and searches into conditions that a storage can
+// evaluate. Search values are passed as keyed hashes, so that
 // nothing has to be decrypted.
 package find
 
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -28,84 +27,6 @@ func List(ring *seal.Ring, ids, types []string, metadata map[string]string) stor
 		where = append(where, storage.HashIs(token.MetadataHash(ring, key, metadata[key])))
 	}
 	return where
-}
-
-// Granted returns the condition that a grant has a permission on a token,
-// with at least the given transform. Sets are all container sets of the
-// tenant. The result is nil if the grant has the permission on every token.
-func Granted(grant *access.Grant, permission string, least access.Transform, sets []storage.ContainerSet) storage.Cond {
-	containers := make([][]string, len(sets))
-	for i := range sets {
-		containers[i] = sets[i].Containers
-	}
-	var all storage.And
-	for _, group := range grant.Filters(permission, least, containers) {
-		if cond := groupCond(group, sets); cond != nil {
-			all = append(all, cond)
-		}
-	}
-	switch len(all) {
-	case 0:
-		return nil
-	case 1:
-		return all[0]
-	default:
-		return all
-	}
-}
-
-// groupCond returns the condition that a token meets one of the filters, or
-// nil for all tokens.
-func groupCond(group []access.Filter, sets []storage.ContainerSet) storage.Cond {
-	allowed := storage.Or{}
-	for _, f := range group {
-		if f.All {
-			return nil
-		}
-		for _, clause := range f.Clauses {
-			in := make(storage.SetIn, len(clause.Sets))
-			for i, set := range clause.Sets {
-				in[i] = sets[set].Set
-			}
-			allowed = append(allowed, clauseCond(in, clause.IDs))
-		}
-	}
-	if len(allowed) == 1 {
-		return allowed[0]
-	}
-	return allowed
-}
-
-func clauseCond(in storage.SetIn, ids []access.IDs) storage.Cond {
-	if len(ids) == 0 {
-		return in
-	}
-	cond := storage.And{in}
-	for _, group := range ids {
-		var any storage.Or
-		if len(group.Equal) > 0 {
-			any = append(any, storage.IDIn(group.Equal))
-		}
-		for _, prefix := range group.Prefixes {
-			any = append(any, storage.IDPrefix(prefix))
-		}
-		for _, r := range group.Ranges {
-			within := storage.And{spanCond(r.Within)}
-			for _, e := range r.Except {
-				within = append(within, storage.Not{Cond: spanCond(e)})
-			}
-			any = append(any, within)
-		}
-		cond = append(cond, any)
-	}
-	return cond
-}
-
-func spanCond(s access.Span) storage.Cond {
-	if s.Exact() {
-		return storage.IDIn{s.Value}
-	}
-	return storage.IDPrefix(s.Value)
 }
 
 // Search makes the conditions of a query for values that the storage has as hashes.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -18,32 +17,6 @@ var sets = []storage.ContainerSet{
 	{Set: storage.Hash{1}, Containers: []string{"/pci/high/"}},
 	{Set: storage.Hash{2}, Containers: []string{"/pci/low/"}},
 	{Set: storage.Hash{3}, Containers: []string{"/pci/high/", "/bank/"}},
-}
-
-// A grant becomes a condition on the sets that it covers, and on ids if a
-// rule names them.
-func TestGranted(t *testing.T) {
-	t.Parallel()
-	rule := func(r access.Rule) access.Rule {
-		r.Priority, r.Transform, r.Permissions = 1, access.Mask, []string{access.TokenRead}
-		return r
-	}
-	for name, c := range map[string]struct {
-		rule access.Rule
-		want storage.Cond
-	}{
-		"a container": {rule(access.Rule{Container: "/pci/"}), storage.SetIn{{1}, {2}}},
-		"one of them": {rule(access.Rule{Container: "/pci/low/"}), storage.SetIn{{2}}},
-		"no token":    {rule(access.Rule{Container: "/other/"}), storage.Or{}},
-	} {
-		grant, err := access.New([]access.Rule{c.rule}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.want, find.Granted(grant, access.TokenRead, access.Redact, sets)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
 }
 
 // Search values are in the condition as hashes, never as text.

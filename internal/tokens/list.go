@@ -153,7 +153,7 @@ func restrict(ctx context.Context, op *core.Op, permission string, least access.
 	if err != nil {
 		return nil, err
 	}
-	granted := find.Granted(op.Grant(), permission, least, sets)
+	granted := op.Grant().Condition(permission, least, sets)
 	if granted == nil {
 		return where, nil
 	}
