@@ -30,14 +30,12 @@ func format(n storage.Cond) string {
 		return "id:" + quote(n[0])
 	case storage.TypeIn:
 		return "type:" + quote(n[0])
-	case dataIs:
-		return "data:" + quote(n.Value)
 	case storage.FingerprintIs:
 		return "fingerprint:" + base58.Encode(n[:])
-	case metadataIs:
-		return "metadata." + quote(n.Key) + ":" + quote(n.Value)
-	case inContainer:
-		return "container:" + n.Path + strings.Repeat("*", map[bool]int{true: 1}[n.Prefix])
+	case word:
+		return map[string]string{
+			"data": "data:" + quote(n.Value), "metadata": "metadata." + quote(n.Key) + ":" + quote(n.Value), "container": "container:" + n.Value + n.Key,
+		}[n.Field]
 	case storage.ByIs:
 		id := n.ID
 		return fmt.Sprintf("%s:%x-%x-%x-%x-%x", map[storage.Field]string{storage.CreatedBy: "created_by", storage.ModifiedBy: "modified_by"}[n.Field],

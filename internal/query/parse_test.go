@@ -15,26 +15,19 @@ import (
 // words are terms that keep their values.
 type words struct{}
 
-type dataIs struct {
+// word is a condition of words. The key of a container is "*" for a prefix.
+type word struct {
 	storage.Cond
-	Value string
+	Field, Key, Value string
 }
 
-type metadataIs struct {
-	storage.Cond
-	Key, Value string
+func (words) Data(value string) storage.Cond { return word{Field: "data", Value: value} }
+func (words) Metadata(key, value string) storage.Cond {
+	return word{Field: "metadata", Key: key, Value: value}
 }
 
-type inContainer struct {
-	storage.Cond
-	Path   string
-	Prefix bool
-}
-
-func (words) Data(value string) storage.Cond          { return dataIs{Value: value} }
-func (words) Metadata(key, value string) storage.Cond { return metadataIs{Key: key, Value: value} }
 func (words) Container(path string, prefix bool) storage.Cond {
-	return inContainer{Path: path, Prefix: prefix}
+	return word{Field: "container", Key: strings.Repeat("*", map[bool]int{true: 1}[prefix]), Value: path}
 }
 
 func not(c storage.Cond) storage.Cond { return storage.Not{Cond: c} }
@@ -68,24 +61,24 @@ func TestParse(t *testing.T) {
 		`id:\*\"\(`:          storage.IDIn{`*"(`},
 		"id:-a!":             storage.IDIn{"-a!"},
 		`id:"AND"`:           storage.IDIn{"AND"},
-		"data:4242":          dataIs{Value: "4242"},
-		"data:\"a\nb\"":      dataIs{Value: "a\nb"},
-		"data:\uFFFDé":       dataIs{Value: "\uFFFDé"},
-		"data:a:b":           dataIs{Value: "a:b"},
+		"data:4242":          word{Field: "data", Value: "4242"},
+		"data:\"a\nb\"":      word{Field: "data", Value: "a\nb"},
+		"data:\uFFFDé":       word{Field: "data", Value: "\uFFFDé"},
+		"data:a:b":           word{Field: "data", Value: "a:b"},
 		"fingerprint:2Fq":    storage.Or{},
 		"fingerprint:" + base58.Encode(somePrint[:]): storage.FingerprintIs(somePrint),
-		"container:/pci/high/":                       inContainer{Path: "/pci/high/"},
-		"container:/PCI/":                            inContainer{Path: "/pci/"},
-		"container:/":                                inContainer{Path: "/"},
-		"container:/pci/*":                           inContainer{Path: "/pci/", Prefix: true},
-		"container:/pci/H*":                          inContainer{Path: "/pci/h", Prefix: true},
-		`container:"/pci/*"`:                         inContainer{Path: "/pci/", Prefix: true},
-		"container:*":                                inContainer{Prefix: true},
-		"metadata.user:Jane":                         metadataIs{Key: "user", Value: "Jane"},
-		`metadata.user:""`:                           metadataIs{Key: "user", Value: ""},
-		"metadata.a.b-c_d:x":                         metadataIs{Key: "a.b-c_d", Value: "x"},
-		`metadata."a key: \"1\"":"x y"`:              metadataIs{Key: `a key: "1"`, Value: "x y"},
-		`metadata.a\:b:c`:                            metadataIs{Key: "a:b", Value: "c"},
+		"container:/pci/high/":                       word{Field: "container", Value: "/pci/high/"},
+		"container:/PCI/":                            word{Field: "container", Value: "/pci/"},
+		"container:/":                                word{Field: "container", Value: "/"},
+		"container:/pci/*":                           word{Field: "container", Key: "*", Value: "/pci/"},
+		"container:/pci/H*":                          word{Field: "container", Key: "*", Value: "/pci/h"},
+		`container:"/pci/*"`:                         word{Field: "container", Key: "*", Value: "/pci/"},
+		"container:*":                                word{Field: "container", Key: "*"},
+		"metadata.user:Jane":                         word{Field: "metadata", Key: "user", Value: "Jane"},
+		`metadata.user:""`:                           word{Field: "metadata", Key: "user", Value: ""},
+		"metadata.a.b-c_d:x":                         word{Field: "metadata", Key: "a.b-c_d", Value: "x"},
+		`metadata."a key: \"1\"":"x y"`:              word{Field: "metadata", Key: `a key: "1"`, Value: "x y"},
+		`metadata.a\:b:c`:                            word{Field: "metadata", Key: "a:b", Value: "c"},
 		"created_by:" + someoneText:                  storage.ByIs{Field: storage.CreatedBy, ID: someone},
 		"modified_by:" + someoneText:                 storage.ByIs{Field: storage.ModifiedBy, ID: someone},
 		`created_by:"` + someoneText + `"`:           storage.ByIs{Field: storage.CreatedBy, ID: someone},
