@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/google/uuid"
@@ -39,7 +40,6 @@ type exported struct {
 	pause func()
 
 	pruned int64 // leaves below this index may be deleted
-	chunks *readAhead
 }
 
 // export signs a note that covers the tenant's log, and reads the log's state.
@@ -136,33 +136,31 @@ type tenantNote struct {
 // find returns the leaf of an entry. The leaf has the entry unless the entry
 // was erased or deleted.
 func (x *exported) find(id uuid.UUID) (*evidence.Leaf, error) {
-	batch, at, err := x.l.leafOf(x.ctx, x.tenant, id, x.head.size)
+	found, err := x.l.find(x.ctx, x.tenant, id, x.head.size)
 	if err != nil {
 		return nil, err
 	}
-	if batch == nil {
+	if found.batch == nil {
 		return nil, ErrNotSequenced
 	}
-	rows, err := x.l.c.Store.LogsByRef(x.ctx, storage.ID(x.tenant), batch.Refs[at:at+1])
+	rows, err := x.l.c.Store.LogsByRef(x.ctx, storage.ID(x.tenant), []storage.LogRef{found.ref()})
 	if err != nil {
 		return nil, err
 	}
-	var row *storage.Log
+	of := entryLeaf{leaf: found}
 	if len(rows) == 1 {
-		row = &rows[0]
+		of.row = &rows[0]
 	}
-	leaf, err := x.leaf(batch, at, row)
+	leaf, err := x.leaf(of)
 	if err == nil && leaf.Mac == nil {
 		leaf.Entry = nil
 	}
 	return &leaf, err
 }
 
-// leaf returns a leaf of a batch with its entry.
-func (x *exported) leaf(batch *storage.Leaves, j int, row *storage.Log) (evidence.Leaf, error) {
-	leaf := evidence.Leaf{
-		N: batch.First + int64(j), Kind: kindOf(batch), ID: uuid.UUID(batch.Refs[j].ID), C: evidence.Hash(batch.Hash[j]),
-	}
+// leaf returns a leaf of a bundle with its entry.
+func (x *exported) leaf(l entryLeaf) (evidence.Leaf, error) {
+	leaf, row := evidence.Leaf{N: l.index(), Kind: kindOf(l.batch), ID: l.id(), C: l.commit()}, l.row
 	if row == nil {
 		return leaf, nil
 	}
@@ -229,9 +227,7 @@ func (x *exported) stream(to evidence.Log) error {
 			return err
 		}
 	}
-	x.chunks = x.readAhead(from)
-	defer x.chunks.stop()
-	return x.trees(to)
+	return x.trees(to, from)
 }
 
 // events passes the header and the events on.
@@ -276,32 +272,40 @@ func (x *exported) events(to evidence.Log) error {
 	return nil
 }
 
-// trees passes the heads on, each after the leaves that it covers, and the vault's
-// tree around them.
-func (x *exported) trees(to evidence.Log) error {
+// trees passes on the leaves from an index on, each head after the leaves that it
+// covers, and the vault's tree around the heads.
+func (x *exported) trees(to evidence.Log, from int64) error {
 	grown := &growing{x: x, to: to}
 	if err := grown.readNotes(); err != nil {
 		return err
 	}
-	for head, err := range x.l.headsOf(x.ctx, x.tenant, 0) {
+	next, stop := iter.Pull2(x.l.headsOf(x.ctx, x.tenant, 0))
+	defer stop()
+	head, err, more := next()
+	heads := func(size int64) error { // of trees up to this size
+		for ; more && err == nil && head.index < x.place && min(head.Size, x.size) <= size; head, err, more = next() {
+			if err := grown.upTo(head.index); err != nil {
+				return err
+			}
+			if err := to.Head(head.index, head.body); err != nil {
+				return err
+			}
+			grown.size = head.index + 1
+		}
+		return err
+	}
+	for leaf, err := range x.readAhead(from) {
+		if err == nil {
+			err = heads(leaf.index())
+		}
+		if err == nil {
+			err = x.passLeaf(to, leaf)
+		}
 		if err != nil {
 			return err
 		}
-		if head.index >= x.place {
-			break
-		}
-		if err := x.leavesTo(to, min(head.Size, x.size)); err != nil {
-			return err
-		}
-		if err := grown.upTo(head.index); err != nil {
-			return err
-		}
-		if err := to.Head(head.index, head.body); err != nil {
-			return err
-		}
-		grown.size = head.index + 1
 	}
-	if err := x.leavesTo(to, x.size); err != nil {
+	if err := heads(x.size); err != nil {
 		return err
 	}
 	return grown.upTo(x.at.Size)
@@ -378,21 +382,19 @@ func (x *exported) cover(h *hashes, from, to int64) []evidence.Hash {
 	return all
 }
 
-// leavesTo passes the leaves below an index on.
-func (x *exported) leavesTo(to evidence.Log, end int64) error {
-	return x.chunks.each(end, func(batch *storage.Leaves, j int, row *storage.Log) error {
-		if row != nil && row.Seq != batch.Refs[j].Seq && !x.inPlace {
-			row = nil // the entry was moved, and may have another leaf
-		}
-		leaf, err := x.leaf(batch, j, row)
-		if err != nil {
+// passLeaf passes a leaf on.
+func (x *exported) passLeaf(to evidence.Log, l entryLeaf) error {
+	if l.row != nil && l.row.Seq != l.ref().Seq && !x.inPlace {
+		l.row = nil // the entry was moved, and may have another leaf
+	}
+	leaf, err := x.leaf(l)
+	if err != nil {
+		return err
+	}
+	if x.row != nil {
+		if err := x.row(&leaf, l.ref(), l.row); err != nil {
 			return err
 		}
-		if x.row != nil {
-			if err := x.row(&leaf, batch.Refs[j], row); err != nil {
-				return err
-			}
-		}
-		return to.Leaf(&leaf)
-	})
+	}
+	return to.Leaf(&leaf)
 }

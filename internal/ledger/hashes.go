@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -75,13 +74,11 @@ func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	f.Complete = func(sub merkle.Subtree, hash merkle.Hash) {
 		h.seen[merkle.Subtree{Level: base + sub.Level, N: sub.N + from>>sub.Level}] = hash
 	}
-	add := func(hash merkle.Hash) { f.Add(hash) }
-	var err error
-	if base == 0 {
-		_, err = h.eachLeaf(from, to, func(_ int64, hash merkle.Hash) { add(hash) })
-	} else {
-		err = h.eachNode(base, from, to, add)
-	}
+	err := h.each(base, from, to, func(n int64, hash merkle.Hash) {
+		if n == from+f.Size() { // there is no gap before it
+			f.Add(hash)
+		}
+	})
 	hash, ok := h.seen[s]
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: rows are missing", ErrTampered)
@@ -89,52 +86,33 @@ func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
 	return hash, err
 }
 
-func (h *hashes) eachNode(level int, from, to int64, do func(merkle.Hash)) error {
-	part, err := h.l.c.Store.ReadTree(h.ctx, storage.TreeQuery{
-		Tenant: storage.ID(h.tenant), Nodes: []storage.NodeRange{{Level: level, From: from, To: to}},
-	})
-	for i, node := range part.Nodes {
-		if node.N != from+int64(i) {
-			break
+// each calls do for the stored rows of a level, from one index up to another: nodes,
+// leaves, or events of the vault.
+func (h *hashes) each(level int, from, to int64, do func(n int64, hash merkle.Hash)) error {
+	tenant := storage.ID(h.tenant)
+	switch {
+	case level > 0:
+		part, err := h.l.c.Store.ReadTree(h.ctx, storage.TreeQuery{
+			Tenant: tenant, Nodes: []storage.NodeRange{{Level: level, From: from, To: to}},
+		})
+		for _, node := range part.Nodes {
+			do(node.N, merkle.Hash(node.Hash))
 		}
-		do(merkle.Hash(node.Hash))
-	}
-	return err
-}
-
-// eachLeaf calls do for the leaves from one index up to another. It stops at
-// the first gap and returns the index after the last leaf.
-func (h *hashes) eachLeaf(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
-	if h.tenant == (uuid.UUID{}) {
-		return h.eachEvent(from, to, do)
-	}
-	next := from
-	for x, err := range h.l.leaves(h.ctx, storage.ID(h.tenant), from, to) {
-		switch {
-		case err != nil || x.index() > next:
-			return next, err
-		case x.index() == next:
-			do(next, leafOf(x.batch, x.j))
-			next++
+		return err
+	case h.tenant == uuid.UUID{}:
+		events, err := h.l.c.Store.TreeEvents(h.ctx, storage.EventQuery{From: from, To: to})
+		for _, e := range events {
+			do(e.N, tlog.RecordHash(e.Body))
 		}
+		return err
 	}
-	return next, nil
-}
-
-func leafOf(batch *storage.Leaves, j int) merkle.Hash {
-	return evidence.LeafHash(kindOf(batch), uuid.UUID(batch.Refs[j].ID), evidence.Hash(batch.Hash[j]))
-}
-
-func (h *hashes) eachEvent(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
-	events, err := h.l.c.Store.TreeEvents(h.ctx, storage.EventQuery{From: from, To: to})
-	for _, e := range events {
-		if e.N != from {
-			break
+	for x, err := range h.l.leaves(h.ctx, tenant, from, to) {
+		if err != nil {
+			return err
 		}
-		do(e.N, tlog.RecordHash(e.Body))
-		from++
+		do(x.index(), x.hash())
 	}
-	return from, err
+	return nil
 }
 
 // frontier returns the frontier of the tree with the first size leaves.

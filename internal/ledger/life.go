@@ -94,7 +94,7 @@ func (s *growth) prunable(ctx context.Context) (below, checked int64, err error)
 		}
 		for i := range part.Leaves {
 			for j := range part.Leaves[i].Refs {
-				f.Add(leafOf(&part.Leaves[i], j))
+				f.Add(leaf{&part.Leaves[i], j}.hash())
 				for ; more && err == nil && head.Size <= f.Size(); head, err, more = next() {
 					if head.Size == f.Size() && head.Root != f.Root() {
 						return 0, 0, s.l.tampered(s.tenant, evidence.Forked, "the tree does not extend an earlier head")

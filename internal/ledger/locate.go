@@ -45,8 +45,8 @@ func (l *Ledger) Locate(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID, 
 				if err != nil {
 					return err
 				}
-				if id := uuid.UUID(x.ref().ID); missing[id] {
-					found[id] = Located{x.index(), leafOf(x.batch, x.j)}
+				if id := x.id(); missing[id] {
+					found[id] = Located{x.index(), x.hash()}
 					delete(missing, id)
 				}
 			}
@@ -61,9 +61,9 @@ func (l *Ledger) Locate(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID, 
 			continue
 		}
 		lookups++
-		batch, _, err := l.leafOf(ctx, tenant, ids[0], tree.Size)
-		if err == nil && batch != nil {
-			err = scan(batch.First)
+		x, err := l.find(ctx, tenant, ids[0], tree.Size)
+		if err == nil && x.batch != nil {
+			err = scan(x.batch.First)
 		}
 		if err != nil {
 			return nil, err
@@ -72,54 +72,54 @@ func (l *Ledger) Locate(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID, 
 	return found, nil
 }
 
-// leafOf returns the batch with the leaf of an entry, and the position of the leaf
-// in it. The batch is nil if the tree has no such leaf below a size. Leaves are in
-// the order of the log, except for imported entries and after restores, so a
-// search by halves finds most. It reads about as many batches as the size has
-// bits.
-func (l *Ledger) leafOf(ctx context.Context, tenant, id uuid.UUID, size int64) (*storage.Leaves, int, error) {
+// find returns the leaf of an entry. Its batch is nil if the tree has no such leaf
+// below a size. Leaves are in the order of the log, except for imported entries and
+// after restores, so a search by halves finds most. It reads about as many batches
+// as the size has bits.
+func (l *Ledger) find(ctx context.Context, tenant, id uuid.UUID, size int64) (leaf, error) {
 	rows, err := l.c.Store.LogsByRef(ctx, storage.ID(tenant), []storage.LogRef{{ID: storage.ID(id), Seq: storage.AnySeq}})
 	if err != nil {
-		return nil, 0, err
+		return leaf{}, err
 	}
 	if len(rows) == 1 {
-		want := storage.LogRef{ID: storage.ID(id), Seq: rows[0].Seq}
-		batch, at, err := l.searchLeaf(ctx, tenant, want, size)
-		if err != nil || batch != nil {
-			return batch, at, err
+		x, err := l.searchLeaf(ctx, tenant, storage.LogRef{ID: storage.ID(id), Seq: rows[0].Seq}, size)
+		if err != nil || x.batch != nil {
+			return x, err
 		}
 	}
 	part, err := l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: storage.ID(tenant), To: size, Holding: storage.ID(id)})
-	if err != nil {
-		return nil, 0, err
-	}
 	for i := range part.Leaves {
-		if at := indexOf(&part.Leaves[i], storage.ID(id)); at >= 0 && part.Leaves[i].First+int64(at) < size {
-			return &part.Leaves[i], at, nil
+		if x := leafIn(&part.Leaves[i], storage.ID(id), size); x.batch != nil {
+			return x, err
 		}
 	}
-	return nil, 0, nil
+	return leaf{}, err
 }
 
-func indexOf(batch *storage.Leaves, id storage.ID) int {
-	return slices.IndexFunc(batch.Refs, func(r storage.LogRef) bool { return r.ID == id })
+// leafIn returns the leaf of an entry in a batch, if it is below a size.
+func leafIn(batch *storage.Leaves, id storage.ID, size int64) leaf {
+	x := leaf{batch, slices.IndexFunc(batch.Refs, func(r storage.LogRef) bool { return r.ID == id })}
+	if x.j < 0 || x.index() >= size {
+		return leaf{}
+	}
+	return x
 }
 
 // searchLeaf searches the leaf of an entry by halves.
-func (l *Ledger) searchLeaf(ctx context.Context, tenant uuid.UUID, want storage.LogRef, size int64) (*storage.Leaves, int, error) {
+func (l *Ledger) searchLeaf(ctx context.Context, tenant uuid.UUID, want storage.LogRef, size int64) (leaf, error) {
 	for low, high := int64(0), size; low < high; {
 		middle := low + (high-low)/2
 		part, err := l.c.Store.ReadTree(ctx, storage.TreeQuery{Tenant: storage.ID(tenant), From: middle, To: middle + 1})
 		if err != nil {
-			return nil, 0, err
+			return leaf{}, err
 		}
 		if len(part.Leaves) == 0 || len(part.Leaves[0].Refs) == 0 { // pruned
 			low = middle + 1
 			continue
 		}
 		batch := &part.Leaves[0]
-		if at := indexOf(batch, want.ID); at >= 0 && batch.First+int64(at) < size {
-			return batch, at, nil
+		if x := leafIn(batch, want.ID, size); x.batch != nil {
+			return x, nil
 		}
 		if first := batch.Refs[0]; cmp.Or(cmp.Compare(want.Seq, first.Seq), bytes.Compare(want.ID[:], first.ID[:])) < 0 {
 			high = batch.First
@@ -127,7 +127,7 @@ func (l *Ledger) searchLeaf(ctx context.Context, tenant uuid.UUID, want storage.
 			low = batch.First + int64(len(batch.Refs))
 		}
 	}
-	return nil, 0, nil
+	return leaf{}, nil
 }
 
 // Notes returns the oldest signed notes over trees of a larger size that were signed

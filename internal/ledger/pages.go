@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -114,8 +115,11 @@ type leaf struct {
 	j     int // position in the batch
 }
 
-func (x leaf) index() int64        { return x.batch.First + int64(x.j) }
-func (x leaf) ref() storage.LogRef { return x.batch.Refs[x.j] }
+func (x leaf) index() int64          { return x.batch.First + int64(x.j) }
+func (x leaf) ref() storage.LogRef   { return x.batch.Refs[x.j] }
+func (x leaf) id() uuid.UUID         { return uuid.UUID(x.ref().ID) }
+func (x leaf) commit() evidence.Hash { return evidence.Hash(x.batch.Hash[x.j]) }
+func (x leaf) hash() merkle.Hash     { return evidence.LeafHash(kindOf(x.batch), x.id(), x.commit()) }
 
 // leaves yields the leaves of a tenant's tree from one index up to another, as the
 // database has them.

@@ -41,7 +41,7 @@ func (n *naive) follow(r *rig, tenant uuid.UUID) {
 				r.Fatalf("entry %x is in the tree twice", b.Refs[j].ID)
 			}
 			n.seen[b.Refs[j].ID] = true
-			more := must.Get(tlog.StoredHashesForRecordHash(n.size, leafOf(b, j), n))(r)
+			more := must.Get(tlog.StoredHashesForRecordHash(n.size, leaf{b, j}.hash(), n))(r)
 			n.hashes, n.size = append(n.hashes, more...), n.size+1
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 

@@ -278,14 +278,16 @@ func (l *Ledger) isGood(ctx context.Context, tenant uuid.UUID, from int64) (bool
 	}
 	x := &exported{l: l, ctx: ctx, tenant: tenant, size: tree.Size}
 	x.pause = l.pauses(ctx)
-	chunks := x.readAhead(from)
-	defer chunks.stop()
-	n, good := from, true
-	err = chunks.each(tree.Size, func(batch *storage.Leaves, j int, row *storage.Log) error {
-		leaf, err := x.leaf(batch, j, row)
-		good = good && err == nil && leaf.N == n && leaf.Mac != nil && leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) == leaf.C
+	n := from
+	for l, err := range x.readAhead(from) {
+		var leaf evidence.Leaf
+		if err == nil {
+			leaf, err = x.leaf(l)
+		}
+		if err != nil || leaf.N != n || leaf.Mac == nil || leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) != leaf.C {
+			return false, err
+		}
 		n++
-		return err
-	})
-	return good && n == tree.Size, err
+	}
+	return n == tree.Size, nil
 }

@@ -189,7 +189,7 @@ func (l *Ledger) readNew(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 		if x.index() != f.Size() {
 			continue
 		}
-		f.Add(leafOf(x.batch, x.j))
+		f.Add(x.hash())
 		if f.Size() == h.size && f.Root() != h.root {
 			return fmt.Errorf("%w: the tree does not extend its newest head", ErrTampered)
 		}

@@ -135,6 +135,14 @@ func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into any) er
 	return nil
 }
 
+// readVault returns the vault's tree and its state, as they are stored.
+func (l *Ledger) readVault(ctx context.Context) (tree storage.Tree, st vaultState, err error) {
+	if tree, err = l.tree(ctx, uuid.UUID{}); err == nil {
+		err = l.openState(ctx, &tree, &st)
+	}
+	return tree, st, err
+}
+
 // stateHash returns the hash of a state for a tree head.
 func stateHash(b []byte) evidence.Hash { return sha256.Sum256(b) }
 

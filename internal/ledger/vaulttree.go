@@ -83,10 +83,7 @@ func (l *Ledger) blind(kind AlarmKind, why string) {
 func (l *Ledger) load(ctx context.Context) error {
 	v := vaultTree{tenants: newTenants(), verified: l.vault.verified, verifiedOK: l.vault.verifiedOK, compared: l.vault.compared}
 	var err error
-	if v.tree, err = l.tree(ctx, uuid.UUID{}); err != nil {
-		return err
-	}
-	if err := l.openState(ctx, &v.tree, &v.state); err != nil {
+	if v.tree, v.state, err = l.readVault(ctx); err != nil {
 		return err
 	}
 	v.origin = evidence.OriginAfter(l.c.Name, v.state.Restores)
@@ -247,14 +244,11 @@ func (l *Ledger) storeSuspension(ctx context.Context) error {
 	if v.suspended == "" || v.suspended == v.state.Suspended || v.blind {
 		return nil
 	}
-	tree, err := l.tree(ctx, uuid.UUID{})
-	if err != nil || tree.State == nil {
+	tree, st, err := l.readVault(ctx)
+	if err != nil || tree.State == nil || st.Suspended != "" {
 		return err
 	}
-	st, c := vaultState{}, &storage.TreeChange{Was: tree, Tree: tree}
-	if err := l.openState(ctx, &tree, &st); err != nil || st.Suspended != "" {
-		return err
-	}
+	c := &storage.TreeChange{Was: tree, Tree: tree}
 	st.Suspended, st.Ahead = v.suspended, v.ahead
 	if c.Tree.State, err = l.sealState(ctx, &c.Tree, &st); err != nil {
 		return err
@@ -273,16 +267,9 @@ func (l *Ledger) resume(ctx context.Context) error {
 	if l.vault.suspended == "" {
 		return nil
 	}
-	tree, err := l.tree(ctx, uuid.UUID{})
-	if err != nil || tree.State == nil {
+	_, st, err := l.readVault(ctx)
+	if err != nil || st.Restores <= l.vault.state.Restores {
 		return err
-	}
-	var st vaultState
-	if err := l.openState(ctx, &tree, &st); err != nil {
-		return err
-	}
-	if st.Restores <= l.vault.state.Restores {
-		return nil
 	}
 	return l.reload(ctx)
 }
@@ -307,12 +294,8 @@ func (l *Ledger) reload(ctx context.Context) error {
 // refresh reads the events that other nodes have appended to the vault's tree.
 func (l *Ledger) refresh(ctx context.Context) error {
 	v := &l.vault
-	tree, err := l.tree(ctx, uuid.UUID{})
+	tree, st, err := l.readVault(ctx)
 	if err != nil {
-		return err
-	}
-	var st vaultState
-	if err := l.openState(ctx, &tree, &st); err != nil {
 		return err
 	}
 	if tree.Size < v.tree.Size {

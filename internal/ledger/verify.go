@@ -115,20 +115,15 @@ func (v *verification) findVault(verdict evidence.Verdict) {
 
 // vault verifies the vault's tree.
 func (v *verification) vault(o *VerifyOptions) error {
-	tree, err := v.l.tree(v.ctx, uuid.UUID{})
-	if err != nil {
+	tree, st, err := v.l.readVault(v.ctx)
+	switch v.state = st; {
+	case errors.Is(err, ErrTampered):
+		v.findVault(evidence.Altered)
+	case err != nil:
 		return err
-	}
-	if tree.State == nil {
+	case tree.State == nil:
 		v.findVault(evidence.Truncated)
 		return nil
-	}
-	err = v.l.openState(v.ctx, &tree, &v.state)
-	if err != nil && !errors.Is(err, ErrTampered) {
-		return err
-	}
-	if err != nil {
-		v.findVault(evidence.Altered)
 	}
 	is, err := v.l.instance(v.ctx)
 	if err != nil {
