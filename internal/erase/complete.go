@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -252,12 +253,7 @@ func (s *completion) withdraw(ctx context.Context, row *storage.Sealed) (bool, e
 }
 
 func (s *completion) used(uses []core.TokenUse) bool {
-	for i := range uses {
-		if s.ords[uses[i].Ord] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(uses, func(u core.TokenUse) bool { return s.ords[u.Ord] })
 }
 
 // names reports whether a string in a JSON document is the id of an erased
@@ -272,11 +268,7 @@ func (s *completion) has(doc any) bool {
 	case string:
 		return s.ids[x]
 	case []any:
-		for _, item := range x {
-			if s.has(item) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(x, s.has)
 	case map[string]any:
 		for _, item := range x {
 			if s.has(item) {
@@ -350,10 +342,5 @@ func (s *completion) expressed(args json.RawMessage) bool {
 	if err != nil {
 		return false
 	}
-	for _, ref := range tree.Refs() {
-		if s.ids[ref.ID] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return s.ids[r.ID] })
 }

@@ -199,19 +199,15 @@ func (k *Keeper) tenants(ctx context.Context, after uuid.UUID, limit int) ([]uui
 
 // living calls a function for each tenant that has a record.
 func (k *Keeper) living(ctx context.Context, do func(uuid.UUID) error) error {
-	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: livingPage}
-	for {
-		recs, _, err := k.vault.Store.ListRecords(ctx, filter)
-		if err != nil || len(recs) == 0 {
+	for rec, err := range storage.AllRecords(ctx, k.vault.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: livingPage}) {
+		if err == nil {
+			err = do(uuid.UUID(rec.ID))
+		}
+		if err != nil {
 			return err
 		}
-		for i := range recs {
-			if err := do(uuid.UUID(recs[i].ID)); err != nil {
-				return err
-			}
-		}
-		filter.Before = recs[len(recs)-1].ID
 	}
+	return nil
 }
 
 const livingPage = 500
