@@ -148,7 +148,7 @@ var mayImport = map[string][]string{
 
 	// Around the vault.
 	"vaultlog":     {},
-	"vaultsql":     {".", "internal/token"},
+	"vaultsql":     {".", "internal/jsonx", "internal/token"},
 	"httptokenize": {".", "httpserver"},
 	"httpserver":   {".", "script", "internal/admission", "internal/core", "internal/fault", "internal/form", "internal/pace", "internal/records", "internal/relay", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":  {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},

@@ -58,6 +58,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -246,7 +247,7 @@ func patchEntity[T any](ctx context.Context, c *Client, verb *core.Verb, path st
 	}
 	patched, err := get[T](ctx, c, verb, path, "")
 	if err != nil {
-		return nil, &unseenError{verb.Name, err}
+		return nil, &textError{fmt.Sprintf("vaultclient: %s: the change was made, but its result could not be read: %v", verb.Name, err), []error{ErrUnseen, err}}
 	}
 	return patched, nil
 }

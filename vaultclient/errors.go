@@ -25,18 +25,6 @@ var ErrAnswer = errors.New("vaultclient: the response is not from a vault")
 // key may change the entity but not read it.
 var ErrUnseen = errors.New("vaultclient: the change was made, but its result could not be read")
 
-// unseenError is ErrUnseen with its cause.
-type unseenError struct {
-	op    string
-	cause error
-}
-
-func (e *unseenError) Error() string {
-	return fmt.Sprintf("vaultclient: %s: the change was made, but its result could not be read: %v", e.op, e.cause)
-}
-
-func (e *unseenError) Unwrap() []error { return []error{ErrUnseen, e.cause} }
-
 // Error is an error response. It unwraps to the error that the vault would
 // return in process, or to [ErrAnswer], and has the same text. For an
 // internal error of the server, it unwraps to neither.
@@ -61,14 +49,19 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the error of package vault.
 func (e *Error) Unwrap() error { return e.err }
 
-// kindError is an error of a known kind with its own text.
-type kindError struct {
-	kind error
+// textError is an error with its own text that wraps others.
+type textError struct {
 	text string
+	errs []error
 }
 
-func (e *kindError) Error() string { return e.text }
-func (e *kindError) Unwrap() error { return e.kind }
+func (e *textError) Error() string   { return e.text }
+func (e *textError) Unwrap() []error { return e.errs }
+
+// failure returns an error of a kind about a call.
+func failure(kind error, op, format string, args ...any) error {
+	return &textError{"vaultclient: " + op + ": " + fmt.Sprintf(format, args...), []error{kind}}
+}
 
 // errorBody is the body of an error of the vault.
 type errorBody struct {
@@ -111,15 +104,21 @@ var strangeKinds = map[int]error{
 const detailKey = "The key of this tenant is not available."
 
 // refusal returns the error for an error response.
-func (c *Client) refusal(r *request, a *answer) *Error {
-	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
+func refusal(op string, a *answer) *Error {
 	var body errorBody
-	if !a.isJSON() || json.Unmarshal(a.body, &body) != nil || body.Title == "" || body.Status != a.status {
-		e.err = strange(r.verb.Name, a)
+	return a.refused(op, &body, &body, kinds)
+}
+
+// refused returns the error for a response whose JSON is read into a value that has
+// the error body.
+func (a *answer) refused(op string, into any, body *errorBody, kinds map[int]error) *Error {
+	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
+	if !a.isJSON() || json.Unmarshal(a.body, into) != nil || body.Title == "" || body.Status != a.status {
+		e.err = strange(op, a)
 		return e
 	}
 	e.own = a.trace != ""
-	e.err = known(r.verb.Name, e, &body, kinds)
+	e.err = known(op, e, body, kinds)
 	return e
 }
 
@@ -157,11 +156,11 @@ const maxDetail = 10_000
 func strange(op string, a *answer) error {
 	switch {
 	case strangeKinds[a.status] != nil:
-		return &kindError{strangeKinds[a.status], fmt.Sprintf("vaultclient: %s: status %d", op, a.status)}
+		return failure(strangeKinds[a.status], op, "status %d", a.status)
 	case a.status >= 300 && a.status <= 399:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d; redirects are not followed, because they would get the API key", op, a.status)}
+		return failure(ErrAnswer, op, "status %d; redirects are not followed, because they would get the API key", a.status)
 	default:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, and the response is not from a vault; is the URL the one where the vault is mounted?", op, a.status)}
+		return failure(ErrAnswer, op, "status %d, and the response is not from a vault; is the URL the one where the vault is mounted?", a.status)
 	}
 }
 
@@ -169,13 +168,13 @@ func strange(op string, a *answer) error {
 // does not come from a vault.
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.verb.Name, why)}}
+		err: failure(ErrAnswer, r.verb.Name, "the response is not from a vault: %s", why)}
 }
 
 // tooLarge returns the error for a response that is larger than allowed.
 func (c *Client) tooLarge(op string, a *answer) error {
-	return &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
-		fmt.Sprintf("vaultclient: %s: the response has more than %d bytes; ask for less at a time, or raise Options.MaxAnswer", op, c.opts.MaxAnswer)}}
+	return &Error{Status: a.status, TraceID: a.trace, err: failure(vault.ErrTooLarge, op,
+		"the response has more than %d bytes; ask for less at a time, or raise Options.MaxAnswer", c.opts.MaxAnswer)}
 }
 
 // failedCode matches the vault's description of an error of tenant code: its

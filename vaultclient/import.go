@@ -159,11 +159,7 @@ type importLine struct {
 // arrive.
 func (c *Client) receive(ctx context.Context, body io.Reader, opts *vault.ImportOptions, take func(vault.ImportResult) bool) error {
 	query := url.Values{}
-	for name, value := range map[string]string{"on_duplicate": string(opts.OnDuplicate), "name": opts.Name} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	setAll(query.Set, map[string]string{"on_duplicate": string(opts.OnDuplicate), "name": opts.Name})
 	if opts.FirstRow != 0 {
 		query.Set("first_row", strconv.Itoa(opts.FirstRow))
 	}

@@ -2,7 +2,6 @@ package vaultclient
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -169,14 +168,10 @@ func (c *Client) proxyHeader(ctx context.Context, p *vault.ProxyCall) (http.Head
 	if p.Key != "" {
 		destination = ""
 	}
-	for name, value := range map[string]string{
+	setAll(header.Set, map[string]string{
 		c.name.apiKey: c.key(), c.name.proxyKey: p.Key, c.name.proxyURL: destination,
 		c.name.proxyKeepAlive: p.KeepAlive, c.name.proxyConnection: p.Connection,
-	} {
-		if value != "" {
-			header.Set(name, value)
-		}
-	}
+	})
 	c.setTrace(ctx, header)
 	if err := egress.CheckHeader(header); err != nil {
 		return nil, invalid("headers", err.Error())
@@ -199,28 +194,19 @@ var allProxyKinds = func() map[int]error {
 // proxyRefusal returns the error for a response that is not the
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
-	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
-	if err == nil {
-		err = ctx.Err() // a server that sees the client leave sends an error
-	}
-	if err != nil {
-		return c.lost(ctx, op, err)
-	}
-	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: raw}
+	a, err := c.read(ctx, res)
 	switch {
-	case int64(len(raw)) > c.opts.MaxAnswer:
+	case err != nil:
+		return c.lost(ctx, op, err)
+	case int64(len(a.body)) > c.opts.MaxAnswer:
 		return c.tooLarge(op, a)
 	case c.isChosen(a):
 		return c.chosen(a)
 	}
-	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body struct {
 		Error errorBody `json:"proxy_error"`
 	}
-	if !a.isJSON() || json.Unmarshal(raw, &body) != nil || body.Error.Title == "" || body.Error.Status != a.status {
-		e.err = strange(op, a)
-		return e
-	}
+	e := a.refused(op, &body, &body.Error, allProxyKinds)
 	for _, field := range []string{"key", "url", "connection"} { // in REST they are headers
 		header := c.opts.Prefix + "PROXY-" + strings.ToUpper(field)
 		if messages := body.Error.Errors[header]; messages != nil {
@@ -228,7 +214,6 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 			body.Error.Errors[field] = messages
 		}
 	}
-	e.err = known(op, e, &body.Error, allProxyKinds)
 	return e
 }
 

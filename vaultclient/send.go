@@ -158,27 +158,36 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 		return nil, fateOf(ctx, err), c.lost(ctx, r.verb.Name, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
-	if err == nil {
-		err = limited.Err() // a server that sees the client leave may truncate its response
-	}
-	if err != nil {
-		return nil, fateOf(ctx, err), c.lost(ctx, r.verb.Name, err)
-	}
-	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: body}
-	if int64(len(body)) > c.opts.MaxAnswer {
-		return a, final, c.tooLarge(r.verb.Name, a)
-	}
+	a, err := c.read(limited, res)
 	switch {
+	case err != nil:
+		return nil, fateOf(ctx, err), c.lost(ctx, r.verb.Name, err)
+	case int64(len(a.body)) > c.opts.MaxAnswer:
+		return a, final, c.tooLarge(r.verb.Name, a)
 	case c.isChosen(a):
 		return a, final, c.chosen(a)
 	case a.status < 200 || a.status > 299:
-		e := c.refusal(r, a)
+		e := refusal(r.verb.Name, a)
 		return a, statusFate(e), e
 	case r.done != 0 && (a.status != r.done || a.trace == ""):
 		return a, final, notAVault(r, a, fmt.Sprintf("it must have status %d and a trace id", r.done))
 	}
 	return a, final, nil
+}
+
+// read reads a response to its end, or to more than may be read. A server that sees
+// the client leave may truncate its response, so the end of ctx is an error.
+func (c *Client) read(ctx context.Context, res *http.Response) (a *answer, err error) {
+	a = c.answer(res)
+	if a.body, err = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1)); err == nil {
+		err = ctx.Err()
+	}
+	return a, err
+}
+
+// answer returns a response whose body is not read yet.
+func (c *Client) answer(res *http.Response) *answer {
+	return &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
 }
 
 // stream sends a request once, with a body that may be nil. If it succeeds, the body
@@ -195,13 +204,12 @@ func (c *Client) stream(ctx context.Context, r *request, body io.Reader) (*answe
 	if err != nil {
 		return nil, nil, c.lost(ctx, r.verb.Name, err)
 	}
-	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
-	if a.status != http.StatusOK {
+	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
-		a.body, _ = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
-		return nil, nil, c.refusal(r, a)
+		a, _ := c.read(ctx, res) // without its end, it is not from a vault
+		return nil, nil, refusal(r.verb.Name, a)
 	}
-	return a, res.Body, nil
+	return c.answer(res), res.Body, nil
 }
 
 // request builds the HTTP request of an attempt.
@@ -217,11 +225,7 @@ func (c *Client) request(ctx context.Context, r *request, key string) (*http.Req
 	req.Header.Set(c.name.apiKey, c.key())
 	req.Header.Set("User-Agent", c.opts.UserAgent)
 	req.Header.Set("Accept", contentJSON)
-	for name, value := range map[string]string{"Content-Type": r.typ, c.name.idempotencyKey: key} {
-		if value != "" {
-			req.Header.Set(name, value)
-		}
-	}
+	setAll(req.Header.Set, map[string]string{"Content-Type": r.typ, c.name.idempotencyKey: key})
 	c.setTrace(ctx, req.Header)
 	if r.shows {
 		req.Header.Set("Prefer", "return=representation")
@@ -286,17 +290,17 @@ func fateOf(ctx context.Context, err error) fate {
 	}
 }
 
-// lostError is a network error. It unwraps to its cause, but prints the cause
-// only if it cannot contain a part of a response.
-type lostError struct {
-	text  string
-	cause error
+// setAll sets the values that are not empty.
+func setAll(set func(name, value string), values map[string]string) {
+	for name, value := range values {
+		if value != "" {
+			set(name, value)
+		}
+	}
 }
 
-func (e *lostError) Error() string { return e.text }
-func (e *lostError) Unwrap() error { return e.cause }
-
-// lost describes an error of the transport.
+// lost describes an error of the transport. It unwraps to its cause, but prints the
+// cause only if it cannot contain a part of a response.
 func (c *Client) lost(ctx context.Context, op string, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	var network *net.OpError
@@ -313,5 +317,5 @@ func (c *Client) lost(ctx context.Context, op string, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		text = "the connection was closed before the whole response arrived"
 	}
-	return &lostError{"vaultclient: " + op + ": " + text, err}
+	return &textError{"vaultclient: " + op + ": " + text, []error{err}}
 }

@@ -32,14 +32,10 @@ func (c *Client) ListLogs(ctx context.Context, p vault.ListLogsParams) (*vault.P
 
 func (c *Client) listLogs(ctx context.Context, verb *core.Verb, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
 	query := pageQuery(p.PageParams)
-	for name, value := range map[string]string{
+	setAll(query.Set, map[string]string{
 		"entity_type": p.EntityType, "entity_id": p.EntityID, "start_date": dateText(p.StartDate), "end_date": dateText(p.EndDate),
 		"operation": string(p.Operation), "actor_type": string(p.ActorType), "actor_id": idText(p.ActorID),
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	})
 	return get[vault.Page[vault.LogEntry]](ctx, c, verb, "/logs", query.Encode())
 }
 

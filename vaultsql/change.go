@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
 // change patches the tokens of changed values, one after the other.
@@ -112,21 +112,20 @@ func (s *sealing) patchData() (any, error) {
 	}
 	before, _ := old.(map[string]any) // nil if the old value is not an object
 	patch := difference(before, object)
-	if !s.reads(merge(before, patch)) {
+	if !s.reads(patch) {
 		return nil, fmt.Errorf("%w: a change cannot put null into an object; leave the name out", vault.ErrInvalid)
 	}
 	return patch, nil
 }
 
-// reads reports whether the merged JSON decodes to the new value. A merge patch
-// cannot store a null member, which makes no difference to most Go structs.
-func (s *sealing) reads(merged map[string]any) bool {
-	text, err := json.Marshal(merged)
-	if err != nil {
-		return false
-	}
+// reads reports whether the old JSON decodes to the new value after the patch. A
+// merge patch cannot store a null member, which makes no difference to most Go
+// structs.
+func (s *sealing) reads(patch map[string]any) bool {
+	old, err := jsonx.From(json.RawMessage(s.old))
+	change, failed := jsonx.From(patch)
 	copied := reflect.New(reflect.TypeOf(s.column).Elem()).Interface().(column)
-	if copied.open(text, nil) != nil {
+	if err != nil || failed != nil || copied.open(jsonx.Merge(old, change).JSON(), nil) != nil {
 		return false
 	}
 	got, err := copied.encode()
@@ -165,25 +164,6 @@ func difference(old, next map[string]any) map[string]any {
 		}
 	}
 	return patch
-}
-
-// merge applies a merge patch (RFC 7386) to an object.
-func merge(old map[string]any, patch map[string]any) map[string]any {
-	out := map[string]any{}
-	maps.Copy(out, old)
-	for name, v := range patch {
-		object, isObject := v.(map[string]any)
-		before, _ := out[name].(map[string]any)
-		switch {
-		case v == nil:
-			delete(out, name)
-		case isObject:
-			out[name] = merge(before, object)
-		default:
-			out[name] = v
-		}
-	}
-	return out
 }
 
 // equal compares parsed JSON.
