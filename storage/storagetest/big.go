@@ -7,15 +7,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func bigRules() []rule {
-	return []rule{
-		{"a row may have 5 MiB", bigRows},
-		{"a change may have 10,000 tokens", bigChange},
-		{"a change with 2,000 tokens is refused whole", bigRefusal},
-		{"Tokens takes many ids", manyIDs},
-	}
-}
-
 func bigRows(w *world) {
 	tenant, e := w.id(), w.example("big")
 	body := bytes.Repeat([]byte("0123456789abcde\xff"), 5<<20/16)

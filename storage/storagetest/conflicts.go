@@ -8,15 +8,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func conflictRules() []rule {
-	return []rule{
-		{"an Ord is a key too and is never overwritten", ordTaken},
-		{"ErrLate: the record that a change holds has another revision, or is missing", holdStale},
-		{"guards are judged before anything is written", guardsComeFirst},
-		{"errors never carry a column's content", errorsHaveNoContent},
-	}
-}
-
 func holdStale(w *world) {
 	tenant, ring := w.id(), w.record("ring", "")
 	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{ring}})

@@ -6,13 +6,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func expiryRules() []rule {
-	return []rule{
-		{"Sweep deletes up to limit claims and dead jobs, and reports whether more are due", sweepLimit},
-		{"Purge deletes up to limit rows of every kind, records last, and leaves other tenants", purgeTenant},
-	}
-}
-
 func (w *world) sweepAt(at time.Time, limit int) (more bool) {
 	w.Helper()
 	return must(w.store.Sweep(w.Context(), at, limit))(w, "sweep")

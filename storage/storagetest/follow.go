@@ -1,26 +1,13 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-func followRules() []rule {
-	return []rule{
-		{"a follower that begins now gets what is written then", followFromNow},
-		{"a place that is none is an error", followNowhere},
-		{"a follower that catches up gets what is written meanwhile once", followCatchUp},
-	}
-}
-
-func countingRules() []rule {
-	return []rule{
-		{"Count stops counting jobs and records where it may", countUpTo},
-	}
-}
 
 // follower reads the log from a place on.
 type follower struct {
@@ -129,11 +116,7 @@ func (f *follower) once(done <-chan []error, before int) {
 	f.Helper()
 	want := before + writers*eachWrites
 	got := f.until(want)
-	for _, err := range <-done {
-		if err != nil {
-			f.Fatal(err)
-		}
-	}
+	f.ok("write", errors.Join(<-done...))
 	last := f.log("token", "last") // all earlier entries come before it
 	f.writeLogs(f.Tenant, last)
 	for want++; !slices.ContainsFunc(got, func(l storage.Log) bool { return l.ID == last.ID }); {

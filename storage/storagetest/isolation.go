@@ -6,13 +6,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func isolationRules() []rule {
-	return []rule{
-		{"no row of one tenant is visible through another tenant's reads", readsAreIsolated},
-		{"no row of one tenant is changed by another tenant's call, or in conflict with it", writesAreIsolated},
-	}
-}
-
 // twin returns the same rows for another tenant. Only keys that are unique
 // across tenants differ.
 func (w *world) twin(e example) example {

@@ -10,33 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func contextRules() []rule {
-	return []rule{
-		{"a change with a context that has ended is not written", cancelledWrite},
-		{"a change whose time is up is not written", lateWrite},
-		{"reads with a context that has ended fail", cancelledReads},
-		{"a context that ends during Write makes no guess of the outcome", cancelDuringWrite},
-		{"a context that ends during a read harms nothing", cancelDuringRead},
-	}
-}
-
-func closeRules() []rule {
-	return []rule{
-		{"calls that come after Close return ErrClosed", afterClose},
-		{"Close waits for writes under way", closeDuringWrites},
-	}
-}
-
-func nodeRules() []rule {
-	return []rule{
-		{"reopening keeps everything", reopening},
-		{"what was acknowledged before Close is there after it", closeThenReopen},
-		{"two nodes see each other's commits", twoNodes},
-		{"a node that closes leaves the others working", nodeLeaves},
-		{"many nodes may open a new database at once", openAtOnce},
-	}
-}
-
 func cancelledWrite(w *world) {
 	ctx, cancel := context.WithCancel(w.Context())
 	cancel()

@@ -7,13 +7,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func listRules() []rule {
-	return []rule{
-		{"a page may start deep, or beyond the end", deepOffset},
-		{"conditions may be deep and wide", wideConditions},
-	}
-}
-
 // shuffledTokens stores n tokens of the same time, not in the order of their
 // Ord. It returns their ids, newest first.
 func (w *world) shuffledTokens(tenant storage.ID, n int) []string {

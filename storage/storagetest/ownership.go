@@ -10,14 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func ownershipRules() []rule {
-	return []rule{
-		{"arguments belong to the backend only until the call returns", argumentsAreTheCallers},
-		{"returned slices and the bytes in them belong to the caller", resultsAreTheCallers},
-		{"a call does not change its arguments", argumentsAreNotChanged},
-	}
-}
-
 // scribble overwrites everything that a value points to.
 func scribble(v reflect.Value) {
 	switch v.Kind() {

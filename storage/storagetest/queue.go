@@ -7,12 +7,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func queueRules() []rule {
-	return []rule{
-		{"no two callers get the same job", jobContention},
-	}
-}
-
 func (w *world) insertJobs(tenant storage.ID, jobs ...storage.Job) {
 	w.Helper()
 	w.write(&storage.Change{Tenant: tenant, Now: now, InsertJobs: jobs})
@@ -50,11 +44,7 @@ func jobContention(w *world) {
 		}
 		return errors.New("there are always more jobs")
 	})
-	for _, err := range errs {
-		if err != nil {
-			w.Errorf("lease jobs: %v", err)
-		}
-	}
+	w.ok("lease jobs", errors.Join(errs...))
 	for id, n := range taken {
 		if n != 1 {
 			w.Errorf("job %x was leased %d times", id, n)

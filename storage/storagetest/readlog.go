@@ -10,25 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// readLogRules apply only to a [storage.ReadLogger].
-func readLogRules() []rule {
-	var rules []rule
-	for text, holds := range map[string]func(*world, storage.ReadLogger){
-		"ReadToken returns the token and enters that it was read":     readEnters,
-		"what ReadToken does not return is not entered":               readNothing,
-		"ReadToken returns large tokens whole":                        readLarge,
-		"every one of many readers gets its token, and has its entry": readManyAtOnce,
-		"a reader whose context ends leaves the others alone":         readersWhoLeave,
-	} {
-		rules = append(rules, rule{text, func(w *world) {
-			if s, ok := w.store.(storage.ReadLogger); ok {
-				holds(w, s)
-			}
-		}})
-	}
-	return rules
-}
-
 // reading returns a reading of a token.
 func (w *world) reading(tenant storage.ID, id string) storage.Reading {
 	return storage.Reading{Tenant: tenant, ID: id, Entry: w.log("", "")}
@@ -128,7 +109,7 @@ func readManyAtOnce(w *world, s storage.ReadLogger) {
 			wanted[i].ID = "missing"
 		}
 	}
-	for i, err := range try(readers, func(i int) error {
+	errs := try(readers, func(i int) error {
 		for _, r := range wanted[i*each : (i+1)*each] {
 			got, err := s.ReadToken(w.Context(), r)
 			switch {
@@ -140,11 +121,8 @@ func readManyAtOnce(w *world, s storage.ReadLogger) {
 			}
 		}
 		return nil
-	}) {
-		if err != nil {
-			w.Errorf("reader %d: %v", i, err)
-		}
-	}
+	})
+	w.ok("read", errors.Join(errs...))
 	for _, r := range wanted {
 		logs, _ := w.logs(storage.LogFilter{Tenant: r.Tenant, EntityID: r.ID, Limit: 1000})
 		found := 0

@@ -9,34 +9,15 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// treeRules apply only to a [storage.TreeStorage].
-func treeRules() []rule {
-	var rules []rule
-	for text, holds := range map[string]func(*world, trees){
-		"WriteTree stores a tree, and ReadTree returns its rows":          treeRows,
-		"WriteTree refuses a tree of another size or state whole":         treeStale,
-		"of many that append at once, one wins each time":                 treeRace,
-		"the vault's tree has events and checkpoints":                     treeEvents,
-		"a checkpoint of the same size stays":                             treeCheckpointStays,
-		"Trees returns trees by tenant, or in order":                      treeList,
-		"pruning deletes batches below an index, and nothing else":        treePrune,
-		"LogsByRef returns the entries that FollowLogs has returned":      treeLogs,
-		"the entries before a place are those that a follower of now had": treeUntil,
-		"Purge deletes the tree of a tenant":                              treePurge,
-	} {
-		rules = append(rules, rule{text, func(w *world) {
-			if s, ok := w.store.(storage.TreeStorage); ok {
-				holds(w, trees{w, s})
-			}
-		}})
-	}
-	return rules
-}
-
 // trees is a database with trees.
 type trees struct {
 	*world
 	storage.TreeStorage
+}
+
+// onTrees returns the test of a rule that applies only to a [storage.TreeStorage].
+func onTrees(holds func(*world, trees)) func(*world) {
+	return optional(func(w *world, s storage.TreeStorage) { holds(w, trees{w, s}) })
 }
 
 // leaves returns a batch of leaves.

@@ -167,9 +167,7 @@ func txStrangers(w *txWorld) {
 		}
 		return w.store.Write(w.Context(), insert(of, t))
 	})
-	if err := errors.Join(errs...); err != nil { // writes that wait for the transaction give up
-		w.Errorf("others waited: %v", err)
-	}
+	w.ok("write beside the transaction", errors.Join(errs...)) // writes that wait for it give up
 	w.commit(tx)
 	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 21)
 }
@@ -196,9 +194,7 @@ func txWaits(w *txWorld) {
 	w.commit(tx)
 	errs := <-done
 	w.isConflict(errs[0], storage.TokenIDTaken, 0)
-	if err := errors.Join(errs[1:]...); err != nil {
-		w.Error(err)
-	}
+	w.ok("write after the transaction", errors.Join(errs[1:]...))
 	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 5)
 }
 

@@ -27,14 +27,23 @@ func due(j *storage.Job, now time.Time) bool {
 
 // DueTenants returns the tenants that have due jobs.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
+	return tenantsWith(ctx, s, after, limit, func(t *tenant) bool {
+		for _, job := range t.jobs {
+			if due(&job, now) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// tenantsWith returns the tenants after one that have something, in order.
+func tenantsWith(ctx context.Context, s *Store, after storage.ID, limit int, has func(*tenant) bool) ([]storage.ID, error) {
 	return locked(ctx, s, func() ([]storage.ID, error) {
 		var ids []storage.ID
 		for id, t := range s.db.tenants {
-			for _, job := range t.jobs {
-				if due(&job, now) && bytes.Compare(id[:], after[:]) > 0 {
-					ids = append(ids, id)
-					break
-				}
+			if bytes.Compare(id[:], after[:]) > 0 && has(t) {
+				ids = append(ids, id)
 			}
 		}
 		slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })

@@ -162,18 +162,13 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 
 // LogTenants returns the tenants that have log entries from before a time.
 func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
-	return locked(ctx, s, func() ([]storage.ID, error) {
-		var ids []storage.ID
-		for id, t := range s.db.tenants {
-			for _, entry := range t.logs {
-				if entry.CreatedAt.Before(before) && bytes.Compare(id[:], after[:]) > 0 {
-					ids = append(ids, id)
-					break
-				}
+	return tenantsWith(ctx, s, after, limit, func(t *tenant) bool {
+		for _, entry := range t.logs {
+			if entry.CreatedAt.Before(before) {
+				return true
 			}
 		}
-		slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
-		return page(ids, 0, limit), nil
+		return false
 	})
 }
 
