@@ -18,6 +18,7 @@ package otelvault
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/http"
 	"time"
 
@@ -196,23 +197,14 @@ type Pools interface {
 // ends: open and used connections, and how often and how long callers waited
 // for one.
 func (t *Telemetry) WatchPools(store Pools) error {
-	open, err := t.meter.Int64ObservableGauge("vault.pool.open", metric.WithDescription("Open connections of a pool."))
-	if err != nil {
+	open, err1 := t.meter.Int64ObservableGauge("vault.pool.open", metric.WithDescription("Open connections of a pool."))
+	used, err2 := t.meter.Int64ObservableGauge("vault.pool.used", metric.WithDescription("Connections of a pool that are in use."))
+	waits, err3 := t.meter.Int64ObservableCounter("vault.pool.waits", metric.WithDescription("How often a caller waited for a connection."))
+	waited, err4 := t.meter.Float64ObservableCounter("vault.pool.waited", metric.WithUnit("s"), metric.WithDescription("How long callers waited for connections."))
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	used, err := t.meter.Int64ObservableGauge("vault.pool.used", metric.WithDescription("Connections of a pool that are in use."))
-	if err != nil {
-		return err
-	}
-	waits, err := t.meter.Int64ObservableCounter("vault.pool.waits", metric.WithDescription("How often a caller waited for a connection."))
-	if err != nil {
-		return err
-	}
-	waited, err := t.meter.Float64ObservableCounter("vault.pool.waited", metric.WithUnit("s"), metric.WithDescription("How long callers waited for connections."))
-	if err != nil {
-		return err
-	}
-	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for name, s := range store.Pools() {
 			pool := metric.WithAttributes(attribute.String("vault.pool", name))
 			o.ObserveInt64(open, int64(s.OpenConnections), pool)

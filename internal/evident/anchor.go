@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 )
 
 // maxNote is the maximum size of a note, in bytes.
@@ -20,23 +21,29 @@ type AnchorFile string
 
 // Latest returns the newest note, or nil if there is none.
 func (f AnchorFile) Latest(context.Context) ([]byte, error) {
-	file, err := os.Open(string(f))
+	end, err := f.tail(2 * maxNote)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("evidence: the anchor: %w", err)
 	}
+	return lastNote(end), nil
+}
+
+// tail returns the last bytes of the file.
+func (f AnchorFile) tail(most int64) ([]byte, error) {
+	file, err := os.Open(string(f))
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = file.Close() }()
 	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, fmt.Errorf("evidence: the anchor: %w", err)
+		return nil, err
 	}
-	tail := make([]byte, min(end, 2*maxNote))
-	if _, err := file.ReadAt(tail, end-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("evidence: the anchor: %w", err)
-	}
-	return lastNote(tail), nil
+	from := max(0, end-most)
+	return io.ReadAll(io.NewSectionReader(file, from, end-from))
 }
 
 var (
@@ -75,28 +82,13 @@ func (f AnchorFile) Put(_ context.Context, msg []byte) error {
 	if err != nil {
 		return fmt.Errorf("evidence: the anchor: %w", err)
 	}
-	// The separator ends a note that a crash cut off.
-	_, err = file.Write(append(append(separator(file), msg...), '\n'))
+	var separator []byte // ends a note that a crash cut off
+	if end, err := f.tail(int64(len(blank))); err == nil && len(end) > 0 && !bytes.Equal(end, blank) {
+		separator = blank
+	}
+	_, err = file.Write(slices.Concat(separator, msg, blank[:1]))
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return fmt.Errorf("evidence: the anchor: %w", err)
-	}
-	return nil
-}
-
-// separator returns the text that ends an incomplete note at the end of a file.
-func separator(file *os.File) []byte {
-	reader, err := os.Open(file.Name())
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = reader.Close() }()
-	end, err := reader.Seek(0, io.SeekEnd)
-	if err != nil || end == 0 {
-		return nil
-	}
-	tail := make([]byte, min(end, 2))
-	if _, err := reader.ReadAt(tail, end-int64(len(tail))); err == nil && !bytes.Equal(tail, blank) {
-		return blank
 	}
 	return nil
 }

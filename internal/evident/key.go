@@ -102,33 +102,23 @@ func (k *keys) expire(now time.Time) (any bool) {
 
 var errFormat = errors.New("vault: the stored signing key has a format that this version does not know")
 
-// signers returns the stored keys that sign, the current key first.
-func (k *keys) signers() (all []note.Signer, err error) {
-	private := []string{k.Private}
+// private returns the private keys that sign, the current key first.
+func (k *keys) private() []string {
+	all := []string{k.Private}
 	for _, f := range k.Former {
-		private = append(private, f.Private)
+		all = append(all, f.Private)
 	}
-	for _, text := range private {
-		if text == "" {
-			continue
-		}
-		s, err := note.NewSigner(text)
-		if err != nil {
-			return nil, errFormat
-		}
-		all = append(all, s)
-	}
-	return all, nil
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-// verifiers returns all keys that verify.
-func (k *keys) verifiers() (all []note.Verifier, err error) {
-	for _, text := range k.public() {
-		v, err := note.NewVerifier(text)
-		if err != nil {
+// parsed returns the keys of texts.
+func parsed[K any](texts []string, parse func(string) (K, error)) ([]K, error) {
+	all := make([]K, len(texts))
+	for i, text := range texts {
+		var err error
+		if all[i], err = parse(text); err != nil {
 			return nil, errFormat
 		}
-		all = append(all, v)
 	}
 	return all, nil
 }
@@ -236,10 +226,10 @@ func (k *Keeper) take(doc *keys) (*keyset, error) {
 		set.doc = &keys{}
 	} else {
 		var err error
-		if set.signers, err = doc.signers(); err != nil {
+		if set.signers, err = parsed(doc.private(), note.NewSigner); err != nil {
 			return nil, err
 		}
-		if set.verifiers, err = doc.verifiers(); err != nil {
+		if set.verifiers, err = parsed(doc.public(), note.NewVerifier); err != nil {
 			return nil, err
 		}
 		set.vkey = doc.Public

@@ -5,6 +5,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -73,10 +74,7 @@ func (t *Trace) SetParent(parent, state string) {
 
 // Prefix returns the prefix of the API's headers for a call.
 func Prefix(ctx context.Context) string {
-	if p := Of(ctx).Prefix; p != "" {
-		return p
-	}
-	return DefaultPrefix
+	return cmp.Or(Of(ctx).Prefix, DefaultPrefix)
 }
 
 // Names of the W3C Trace Context headers, in canonical form.
@@ -88,11 +86,7 @@ const (
 // SetHeaders sets the trace in the headers of a request.
 func (t Trace) SetHeaders(header http.Header) {
 	if t.ID != "" {
-		prefix := t.Prefix
-		if prefix == "" {
-			prefix = DefaultPrefix
-		}
-		header.Set(prefix+"TRACE-ID", t.ID)
+		header.Set(cmp.Or(t.Prefix, DefaultPrefix)+"TRACE-ID", t.ID)
 	}
 	if t.Parent == "" {
 		return

@@ -164,23 +164,30 @@ func (b *batch) prepare(op *core.Op) error {
 	defer b.room.Rest()
 	b.op, b.tokens = op, tokens.NewBatch(op, len(b.rows))
 	b.tokens.Refused, b.tokens.Found = b.refused, b.found
-	for i := range b.rows {
-		if i%core.TurnEvery == 0 {
-			if err := core.Turn(b.ctx); err != nil {
-				return err
-			}
+	for some := range slices.Chunk(b.rows, core.TurnEvery) {
+		if err := core.Turn(b.ctx); err != nil {
+			return err
 		}
-		r := &b.rows[i]
-		if r.done() {
-			continue
-		}
-		if err := b.prepareRow(r); err != nil {
-			if err := r.refuse(err); err != nil {
-				return err
-			}
+		if err := eachOpen(some, b.prepareRow); err != nil {
+			return err
 		}
 	}
 	return b.tokens.Seal(b.ctx)
+}
+
+// eachOpen calls do for the rows that have no outcome yet. It ends a row if the error
+// concerns only the row, and returns any other error.
+func eachOpen(rows []row, do func(*row) error) error {
+	for i := range rows {
+		if r := &rows[i]; !r.done() {
+			if err := do(r); err != nil {
+				if err := r.refuse(err); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (b *batch) prepareRow(r *row) error {
@@ -221,18 +228,7 @@ func (b *batch) read(t *storage.Token) {
 
 // recheck checks again, with current rights, whether the rows may be created.
 func (b *batch) recheck(now *core.Op) error {
-	for i := range b.rows {
-		r := &b.rows[i]
-		if r.done() {
-			continue
-		}
-		if err := r.item.MayCreate(now); err != nil {
-			if err := r.refuse(err); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return eachOpen(b.rows, func(r *row) error { return r.item.MayCreate(now) })
 }
 
 const labelImport = "import"
@@ -307,23 +303,17 @@ func (b *batch) refusals() (all []storage.Log) {
 // endRest ends the rows in order, because a row may change the token of
 // an earlier row.
 func (b *batch) endRest() error {
-	for i := range b.rows {
-		r := &b.rows[i]
+	return eachOpen(b.rows, func(r *row) error {
 		switch {
-		case r.done():
 		case r.item.Same != nil:
 			b.endSame(r, &b.rows[r.item.Same.Index])
 		case r.taken:
-			if err := b.endTaken(r); err != nil {
-				if err := r.refuse(err); err != nil {
-					return err
-				}
-			}
+			return b.endTaken(r)
 		default:
 			r.end(Created, r.item.Row.ID)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // endSame ends a row that duplicates an earlier row.

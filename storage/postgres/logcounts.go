@@ -118,18 +118,12 @@ func (u *uncountedLogs) moved(tenant storage.ID) {
 // noteLogs records uncounted entries, which were just written or found by a
 // list.
 func (s *Store) noteLogs(tenant storage.ID, entries int) {
-	if s.uncounted.never || !s.uncounted.add(tenant, entries) {
-		return
+	if !s.uncounted.never && s.uncounted.add(tenant, entries) {
+		s.queue.background(func() {
+			defer s.uncounted.moved(tenant)
+			_ = s.countLogs(context.Background(), tenant) // if this fails, the next call does it
+		})
 	}
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	if s.queue.closed {
-		return
-	}
-	s.queue.busy.Go(func() {
-		defer s.uncounted.moved(tenant)
-		_ = s.countLogs(context.Background(), tenant) // if this fails, the next call does it
-	})
 }
 
 // countLogs moves the mark of a tenant as far as possible.

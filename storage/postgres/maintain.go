@@ -237,21 +237,18 @@ type tenantKeys struct {
 
 // keysByTenant runs a query that returns tenants and keys, ordered by tenant.
 func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (found []tenantKeys, err error) {
-	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		found = nil
-		return link.Each(ctx, conn, func(rows *sql.Rows) error {
-			var tenant, key []byte
-			if err := rows.Scan(&tenant, &key); err != nil {
-				return err
-			}
-			if n := len(found); n == 0 || found[n-1].tenant != storage.ID(tenant) {
-				found = append(found, tenantKeys{storage.ID(tenant), wire.NewArray(sqlstore.Blob, 1)})
-			}
-			found[len(found)-1].keys.Bytes(key)
-			return nil
-		}, s.schema.in(query), args...)
-	})
-	return found, link.Failed(err)
+	err = s.each(ctx, func() { found = nil }, func(rows *sql.Rows) error {
+		var tenant, key []byte
+		if err := rows.Scan(&tenant, &key); err != nil {
+			return err
+		}
+		if n := len(found); n == 0 || found[n-1].tenant != storage.ID(tenant) {
+			found = append(found, tenantKeys{storage.ID(tenant), wire.NewArray(sqlstore.Blob, 1)})
+		}
+		found[len(found)-1].keys.Bytes(key)
+		return nil
+	}, query, args...)
+	return found, err
 }
 
 // ready returns an error if a call must not start.

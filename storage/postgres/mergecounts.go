@@ -21,13 +21,8 @@ const (
 
 // noteApart records a change that added separate rows to the counts.
 func (s *Store) noteApart() {
-	if s.apart.Add(1)%mergeAfter != 0 {
-		return
-	}
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	if !s.queue.closed {
-		s.queue.busy.Go(func() {
+	if s.apart.Add(1)%mergeAfter == 0 {
+		s.queue.background(func() {
 			_ = s.mergeApart(storage.NoWait(context.Background())) // if this fails, the next sweep does it
 		})
 	}
@@ -68,18 +63,24 @@ func (s *Store) mergeApart(ctx context.Context) error {
 
 // tenants returns the tenant ids that a query finds.
 func (s *Store) tenants(ctx context.Context, query string, args ...any) (found []storage.ID, err error) {
-	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		found = nil
-		return link.Each(ctx, conn, func(rows *sql.Rows) error {
-			var id []byte
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
+	err = s.each(ctx, func() { found = nil }, func(rows *sql.Rows) error {
+		var id []byte
+		err := rows.Scan(&id)
+		if err == nil {
 			found = append(found, storage.ID(id))
-			return nil
-		}, s.schema.in(query), args...)
-	})
-	return found, link.Failed(err)
+		}
+		return err
+	}, query, args...)
+	return found, err
+}
+
+// each runs a query and calls row for every row of its result. It calls begin before
+// each attempt.
+func (s *Store) each(ctx context.Context, begin func(), row func(*sql.Rows) error, query string, args ...any) error {
+	return link.Failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		begin()
+		return link.Each(ctx, conn, row, s.schema.in(query), args...)
+	}))
 }
 
 // take removes rows that transactions of the application have added for a tenant, so

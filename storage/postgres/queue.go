@@ -413,6 +413,15 @@ func (q *queue) pass(s *writer, batch []*pending) {
 	}
 }
 
+// background runs do in the background, unless the queue is closed. Close waits for it.
+func (q *queue) background(do func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.busy.Go(do)
+	}
+}
+
 // close rejects further changes, waits for running ones, and returns the writers.
 // A second call returns none.
 func (q *queue) close() []*writer {

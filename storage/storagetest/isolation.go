@@ -55,8 +55,10 @@ func writesAreIsolated(w *world) {
 			c.change.Tenant, c.change.Now = b, now
 			w.refused(c.change, c.kind, 0)
 		}
-		w.reseal(b, storage.Sealed{Kind: storage.SealedClaims, Key: mine.claim.Key, KeyVersion: 9, Body: []byte("theirs")},
-			storage.Sealed{Kind: storage.SealedJobs, Key: jobKey(mine.job.ID), KeyVersion: 9, Body: []byte("theirs")})
+		w.write(&storage.Change{Tenant: b, Now: now, Reseal: []storage.Sealed{
+			{Kind: storage.SealedClaims, Key: mine.claim.Key, KeyVersion: 9, Body: []byte("theirs")},
+			{Kind: storage.SealedJobs, Key: jobKey(mine.job.ID), KeyVersion: 9, Body: []byte("theirs")},
+		}})
 		w.write(theirs.insert(b))
 		w.hasTokens(b, theirs.token)
 		w.same("tenant of the record", w.lookup(theirs.record.Key).Tenant, b)

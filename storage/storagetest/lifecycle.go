@@ -175,7 +175,8 @@ func reopening(w *world) {
 	w.write(&storage.Change{Tenant: tenant, Logs: []storage.Log{relaxed}, Relaxed: true})
 	before := w.state(tenant)
 	for range 2 {
-		w.reopen()
+		w.ok("close", w.store.Close())
+		w.store = w.node()
 		w.same("state", w.state(tenant), before)
 		w.same("claim", w.claimed(tenant, open.Key), &open)
 		w.same("lookup", w.lookup(c.InsertRecords[2].AltKey).ID, c.InsertRecords[2].ID)

@@ -56,8 +56,3 @@ func jobContention(w *world) {
 	}
 	w.same("jobs leased", len(taken), jobs)
 }
-
-func (w *world) reseal(tenant storage.ID, rows ...storage.Sealed) {
-	w.Helper()
-	w.write(&storage.Change{Tenant: tenant, Now: now, Reseal: rows})
-}

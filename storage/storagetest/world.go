@@ -53,13 +53,6 @@ func (w *world) nodes() []storage.Storage {
 	return []storage.Storage{w.store, w.node()}
 }
 
-// reopen closes the first handle and opens the database again.
-func (w *world) reopen() {
-	w.Helper()
-	w.ok("close", w.store.Close())
-	w.store = w.node()
-}
-
 // write applies a change that must be accepted.
 func (w *world) write(c *storage.Change) {
 	w.Helper()
@@ -203,30 +196,29 @@ func (w *world) recordsByID(tenant storage.ID, kind string, ids []storage.ID) []
 // lookup returns the record with the key, or nil.
 func (w *world) lookup(key storage.Key) *storage.Record {
 	w.Helper()
-	r, err := w.store.Lookup(w.Context(), key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
+	return orNil(w.store.Lookup(w.Context(), key))(w, "lookup")
+}
+
+// orNil is like must, and returns nil for a row that does not exist.
+func orNil[T any](v T, err error) func(w *world, what string) *T {
+	return func(w *world, what string) *T {
+		w.Helper()
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		w.ok(what, err)
+		return &v
 	}
-	if err != nil {
-		w.Fatalf("lookup: %v", err)
-	}
-	return &r
 }
 
 // claimed returns the claim with the key, or nil.
 func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 	w.Helper()
-	c, err := w.store.Claim(w.Context(), tenant, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		w.Fatalf("claim: %v", err)
-	}
-	if c.Answer != nil && len(c.Answer) == 0 {
+	c := orNil(w.store.Claim(w.Context(), tenant, key))(w, "claim")
+	if c != nil && c.Answer != nil && len(c.Answer) == 0 {
 		w.Error("the answer of a claim in progress is not nil")
 	}
-	return &c
+	return c
 }
 
 // lease leases jobs to an owner until leaseEnd.

@@ -81,22 +81,20 @@ func (c *connector) Cut(conn any) func() {
 func (c *connector) SetSilence(d time.Duration) { c.dialer.silence.Store(int64(d)) }
 
 // CutAll closes all connections at once.
-func (c *connector) CutAll() {
-	c.lines.Range(func(_, l any) bool {
-		_ = l.(*line).Conn.Close()
-		return true
-	})
-}
+func (c *connector) CutAll() { c.cut(func(*line) bool { return true }) }
 
 // CutIdle closes the idle connections that have received nothing since the
 // given time.
 func (c *connector) CutIdle(since time.Time) {
-	c.lines.Range(func(_, l any) bool {
-		if l := l.(*line); !l.asked.Load() && l.heard.Load() < since.UnixNano() {
+	c.cut(func(l *line) bool { return !l.asked.Load() && l.heard.Load() < since.UnixNano() })
+}
+
+func (c *connector) cut(which func(*line) bool) {
+	for _, l := range c.lines.Range {
+		if l := l.(*line); which(l) {
 			_ = l.Conn.Close()
 		}
-		return true
-	})
+	}
 }
 
 // dialedKey is the context key under which a dialer stores the line it opened

@@ -32,6 +32,8 @@ type composing interface {
 	// it, and the function for its rows; nil for none.
 	selects(s *Statement, list []string) (parts []part, proper string, row func([]driver.Value) error)
 	insertLogs(s *Statement, logs []storage.Log)
+	// insertSets adds sets that do not exist yet. Transactions of the application have
+	// a negative shard.
 	insertSets(s *Statement, sets []storage.ContainerSet, shard int64)
 	// moveCounts counts tokens that changed their set or were deleted, and created
 	// ones.

@@ -63,12 +63,6 @@ func counts(tokens []storage.Token) (sums Counts) {
 	return sums
 }
 
-// insertSets adds sets that do not exist yet. Transactions of the
-// application have a negative shard.
-func (s *Statement) insertSets(sets []storage.ContainerSet, shard int64) {
-	s.Composer.insertSets(s, sets, shard)
-}
-
 // Counts holds numbers of tokens by tenant, set and type.
 type Counts []Count
 

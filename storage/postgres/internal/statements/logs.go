@@ -6,9 +6,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// InsertLogs adds log entries.
-func (s *Statement) InsertLogs(logs []storage.Log) { s.Composer.insertLogs(s, logs) }
-
 // callColumns are the columns that have the same value in all log entries of a
 // call. They are sent once.
 var callColumns = []string{"created_at", "actor_id", "actor_type", "operation", "message", "actor_name", "origin"}

@@ -182,7 +182,7 @@ func (c AsSteps) LogReads(_ *Session, changes []*storage.Change) []Step {
 	}
 	st := NewStatement(tenant)
 	st.Composer = c
-	st.InsertLogs(entries)
+	c.insertLogs(st, entries)
 	return st.All()
 }
 

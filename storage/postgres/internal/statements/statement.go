@@ -200,7 +200,7 @@ func (s *Statement) Apply(c *storage.Change, shard int64) {
 	}
 	s.countTokens(c, shard)
 	if sets := setsOf(c); len(sets) > 0 {
-		s.insertSets(sets, shard)
+		s.Composer.insertSets(s, sets, shard)
 	}
 	if len(c.UpdateRecords) > 0 {
 		s.updateRecords(c.UpdateRecords)
@@ -214,7 +214,7 @@ func (s *Statement) Apply(c *storage.Change, shard int64) {
 		s.claim(c)
 	}
 	if len(c.Logs) > 0 {
-		s.InsertLogs(c.Logs)
+		s.Composer.insertLogs(s, c.Logs)
 	}
 }
 
@@ -288,7 +288,7 @@ func (s *Statement) updateTokens(updates []storage.TokenUpdate) {
 	s.with("updated", "UPDATE vault_tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
 		" WHERE t.ctid = b.row_id AND "+s.tenantIs("t")+" RETURNING 1")
 	s.expect("updated", len(updates))
-	if !rehashes(updates) {
+	if !slices.ContainsFunc(updates, func(u storage.TokenUpdate) bool { return !u.KeepHashes }) {
 		return
 	}
 	s.with("new_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM before b, "+splitHashes)
@@ -306,15 +306,6 @@ func (s *Statement) updateTokens(updates []storage.TokenUpdate) {
 // unhash deletes the hashes that an expression lists.
 func (s *Statement) unhash(list string) {
 	s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h WHERE "+s.At("vault_token_hashes", "h", list+" u", "hash", "ord"))
-}
-
-func rehashes(updates []storage.TokenUpdate) bool {
-	for i := range updates {
-		if !updates[i].KeepHashes {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Statement) deleteTokens(deletes []storage.TokenDelete) {
