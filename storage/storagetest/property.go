@@ -1,8 +1,11 @@
 package storagetest
 
 import (
+	"bytes"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -98,15 +101,56 @@ func agreeOnFollowing(m *world, g *generator, f *follower) {
 // agree compares the result of a read with the result of the model.
 func (w *world) agree(m *world, what string, question any, read func(*world) any) {
 	w.Helper()
-	w.sameFor(what, question, read(w), read(m))
+	got := read(w)
+	w.sameFor(what, question, got, read(m))
+	scribble(reflect.ValueOf(got))
+}
+
+// scribble overwrites everything that a value points to. The result of a read belongs
+// to its caller, and a change is the caller's again after the call. A backend that
+// keeps either then differs from the model.
+func scribble(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			scribble(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			scribble(v.Index(i))
+			v.Index(i).SetZero()
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				scribble(v.Field(i))
+			}
+		}
+	default: // shares no memory
+	}
+}
+
+// encoded returns everything that a change has.
+func (w *world) encoded(c *storage.Change) []byte {
+	w.Helper()
+	var text bytes.Buffer
+	w.ok("encode", gob.NewEncoder(&text).Encode(c))
+	return text.Bytes()
 }
 
 // agreeOnChange writes a change to both. If the guards of the change do not
-// hold, the backend must report a failed guard that the model finds too.
+// hold, the backend must report a failed guard that the model finds too. The backend
+// gets a copy, which it must not change.
 func agreeOnChange(w, m *world, c *storage.Change) {
 	w.Helper()
+	text, given := w.encoded(c), new(storage.Change)
+	w.ok("copy", gob.NewDecoder(bytes.NewReader(text)).Decode(given))
 	conflicts := m.store.(*model.Store).Conflicts(c)
-	got, want := w.store.Write(w.Context(), c), m.store.Write(w.Context(), c)
+	got, want := w.store.Write(w.Context(), given), m.store.Write(w.Context(), c)
+	if !bytes.Equal(w.encoded(given), text) {
+		w.Errorf("Write made %#v of %#v", given, c)
+	}
+	scribble(reflect.ValueOf(given))
 	found := slices.ContainsFunc(conflicts, func(k storage.Conflict) bool { return conflictProblem(got, k.Kind, k.Index) == "" })
 	late := errors.Is(got, storage.ErrLate) && errors.Is(want, storage.ErrLate)
 	if (got == nil) != (want == nil) || got != nil && !found && !late {
@@ -126,28 +170,37 @@ func (w *world) agreeOnState(m *world, tenant storage.ID) {
 // agreeOnReads compares everything that can be read of a tenant.
 func agreeOnReads(w, m *world, g *generator, tenant storage.ID) {
 	w.agreeOnState(m, tenant)
+	agreeOnRows(w, m, g, tenant)
+	for range 10 {
+		key, at := g.claimKey(), g.around()
+		w.agree(m, "claim", key, func(w *world) any { return w.claimed(tenant, key) })
+		jobs, sealed := g.jobFilter(tenant), g.sealedFilter(tenant)
+		w.agree(m, "jobs", jobs, func(w *world) any { return w.jobs(jobs) })
+		w.agree(m, "sealed rows", sealed, func(w *world) any { return w.sealedRows(sealed) })
+		after, limit, old := pick(g, []storage.ID{{}, tenant}), g.limit(), g.day()
+		w.agree(m, "due tenants", at, func(w *world) any { return w.dueAt(at, after, limit) })
+		w.agree(m, "tenants with entries", old, func(w *world) any { return w.logTenants(old, after, limit) })
+	}
+}
+
+// agreeOnRows compares the rows of a tenant that a transaction can read.
+func agreeOnRows(w, m *world, g *generator, tenant storage.ID) {
+	w.Helper()
+	w.agree(m, "container sets", nil, func(w *world) any { return w.containers(tenant) })
 	for range 40 {
 		agreeOnTokens(w, m, g.tokenFilter(tenant))
 	}
 	for range 10 {
 		agreeOnRecords(w, m, g.recordFilter(tenant))
 		agreeOnLogs(w, m, g.logFilter(tenant))
-		d, key, id, at := g.duplicate(), g.claimKey(), g.tokenID(), g.around()
+		d, id, at, expired := g.duplicate(), g.tokenID(), g.around(), g.expiredFilter()
 		w.agree(m, "duplicate", d, func(w *world) any { return w.duplicate(tenant, d) })
-		w.agree(m, "claim", key, func(w *world) any { return w.claimed(tenant, key) })
 		w.agree(m, "tokens", id, func(w *world) any { return w.tokens(tenant, id, "ia", "ib", id) })
 		key, ids := pick(g, []storage.Key{{}, g.recordKey(), g.recordKey(), g.recordKey()}), g.recordFilter(tenant).IDs
 		w.agree(m, "records", ids, func(w *world) any { return w.recordsByID(tenant, "proxy", ids) })
 		w.agree(m, "record by key", key, func(w *world) any { return w.lookup(key) })
-		jobs, sealed := g.jobFilter(tenant), g.sealedFilter(tenant)
-		w.agree(m, "jobs", jobs, func(w *world) any { return w.jobs(jobs) })
-		w.agree(m, "sealed rows", sealed, func(w *world) any { return w.sealedRows(sealed) })
 		w.agree(m, "expired rows", at, func(w *world) any { return w.expiredAt(at) })
-		expired := g.expiredFilter()
 		w.agree(m, "a page of expired rows", expired, func(w *world) any { return w.expired(expired) })
-		after, limit, old := pick(g, []storage.ID{{}, tenant}), g.limit(), g.day()
-		w.agree(m, "due tenants", at, func(w *world) any { return w.dueAt(at, after, limit) })
-		w.agree(m, "tenants with entries", old, func(w *world) any { return w.logTenants(old, after, limit) })
 	}
 }
 
@@ -175,7 +228,9 @@ func agreeOnLogs(w, m *world, f storage.LogFilter) {
 // total may have been counted only up to a limit, if that is not zero.
 func agreeOnPage[T any](w, m *world, filter any, counted bool, upTo int, list func(storage.Storage) ([]T, int, error)) {
 	w.Helper()
+	given := fmt.Sprintf("%#v", filter)
 	got, gotTotal, err := list(w.store)
+	w.same("filter after the call", fmt.Sprintf("%#v", filter), given)
 	want, wantTotal, tooLarge := list(m.store)
 	if !errors.Is(err, tooLarge) {
 		w.Fatalf("got error %v for %#v, the model has %v", err, filter, tooLarge)
@@ -185,4 +240,5 @@ func agreeOnPage[T any](w, m *world, filter any, counted bool, upTo int, list fu
 	if counted && err == nil && !limited {
 		w.sameFor("total", filter, gotTotal, wantTotal)
 	}
+	scribble(reflect.ValueOf(got))
 }

@@ -101,8 +101,9 @@ type rule struct {
 }
 
 // chapters are the rules of the contract. Model covers what a single caller can
-// observe: every guard, read and condition, on random rows of two tenants. The other
-// chapters have the rules that a short history of one caller cannot break.
+// observe: every guard, read and condition, on random rows of two tenants, and to whom
+// arguments and results belong. The other chapters have the rules that a short history
+// of one caller cannot break.
 var chapters = []chapter{
 	{name: "Model", inTx: true, rules: propertyRules()},
 	// A tenant never reads or changes rows of another.
@@ -171,12 +172,7 @@ var chapters = []chapter{
 		{"the entries before a place are those that a follower of now had", onTrees(treeUntil)},
 		{"Purge deletes the tree of a tenant", onTrees(treePurge)},
 	}},
-	// Memory of arguments and results; contexts; handles.
-	{name: "Ownership", rules: []rule{
-		{"arguments belong to the backend only until the call returns", argumentsAreTheCallers},
-		{"returned slices and the bytes in them belong to the caller", resultsAreTheCallers},
-		{"a call does not change its arguments", argumentsAreNotChanged},
-	}},
+	// Contexts and handles.
 	{name: "Context", rules: []rule{
 		{"a change with a context that has ended is not written", cancelledWrite},
 		{"a change whose time is up is not written", lateWrite},

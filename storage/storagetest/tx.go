@@ -7,19 +7,13 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 func txRules() []txRule {
-	return []txRule{
-		{"nothing is there before the commit, and everything after it", txCommit},
-		{"a rollback leaves nothing", txRollback},
-		{"a rollback to a savepoint of the application leaves nothing", txSavepoint},
-		{"reads see what the transaction has written", txReads},
-		{"a change that is refused leaves the transaction usable", txRefused},
-		{"counts are exact after commits and rollbacks, and after a sweep", txCounts},
+	rules := []txRule{
 		{"a transaction that has ended is sql.ErrTxDone", txEnded},
 		{"a transaction on another database is ErrOtherDatabase, and nothing is written", txOther},
 		{"a context that has ended leaves the transaction usable", txContext},
@@ -28,6 +22,13 @@ func txRules() []txRule {
 		{"what waits for a transaction is served after it", txWaits},
 		{"several callers may share a transaction", txShared},
 	}
+	for seed := range uint64(4) {
+		rules = append(rules, txRule{
+			fmt.Sprintf("a history of transactions, what they see and what they leave agree with the model, seed %d", seed),
+			func(w *txWorld) { txHistory(w, seed) },
+		})
+	}
+	return rules
 }
 
 type txRule struct {
@@ -86,47 +87,6 @@ func (w *txWorld) rollback(tx storage.SQLTx) {
 	w.ok("rollback", tx.Rollback())
 }
 
-func txCommit(w *txWorld) {
-	tenant, e := w.id(), w.example("mine")
-	tx, in := w.begin()
-	w.apply(in, e.insert(tenant))
-	if w.txStorage().Beside() {
-		w.same("tokens before the commit", w.tokens(tenant, "mine"), []storage.Token(nil))
-	}
-	w.commit(tx)
-	got := w.state(tenant)
-	if got.rows() == 0 {
-		w.Error("the commit stored nothing")
-	}
-	w.hasTokens(tenant, e.insert(tenant).InsertTokens...)
-}
-
-func txRollback(w *txWorld) {
-	tenant, e := w.id(), w.example("mine")
-	w.unchanged(tenant, func() {
-		tx, in := w.begin()
-		w.apply(in, e.insert(tenant))
-		w.rollback(tx)
-	})
-	w.same("container sets", w.containers(tenant), []string(nil))
-	w.write(e.insert(tenant)) // all of its keys are free
-	w.hasTokens(tenant, e.insert(tenant).InsertTokens...)
-}
-
-// txSavepoint lets the application undo a part of its transaction without
-// telling the backend.
-func txSavepoint(w *txWorld) {
-	tenant, kept, undone := w.id(), w.token("kept"), w.token("undone")
-	tx, in := w.begin()
-	w.exec(tx, "SAVEPOINT theirs")
-	w.apply(in, insert(tenant, undone))
-	w.exec(tx, "ROLLBACK TO SAVEPOINT theirs")
-	w.apply(in, insert(tenant, kept))
-	w.commit(tx)
-	w.hasTokens(tenant, kept)
-	w.same("number of container sets", len(w.containers(tenant)), 1)
-}
-
 func (w *txWorld) exec(tx storage.SQLTx, statement string) {
 	w.Helper()
 	if _, err := tx.ExecContext(w.Context(), statement); err != nil {
@@ -141,95 +101,45 @@ func (w *txWorld) view(in storage.Tx) *world {
 	return &v
 }
 
-func txReads(w *txWorld) {
-	tenant, e := w.id(), w.example("mine")
-	_, in := w.begin()
-	v := w.view(in)
-	v.write(&storage.Change{
-		Tenant: tenant, InsertTokens: []storage.Token{e.token}, InsertRecords: []storage.Record{e.record}, Logs: []storage.Log{e.log},
-	})
-	v.hasTokens(tenant, e.token)
-	e.token.Tenant, e.record.Tenant = tenant, tenant
-	v.same("tokens", v.tokens(tenant, "mine", "missing"), []storage.Token{e.token})
-	v.same("tokens of a set", v.found(tenant, storage.SetIn{e.token.Set}), []string{"mine"})
-	v.same("duplicate", v.duplicate(tenant, storage.Duplicate{Fingerprint: e.token.Fingerprint, Expression: e.token.Expression}), &e.token)
-	v.same("number of container sets", len(v.containers(tenant)), 1)
-	v.same("lookup", v.lookup(e.record.Key), &e.record)
-	v.same("records by id", v.recordsByID(tenant, e.record.Kind, []storage.ID{e.record.ID}), []storage.Record{e.record})
-	records, n := v.records(storage.RecordFilter{Tenant: tenant, Kind: e.record.Kind, Limit: 5})
-	v.same("records", records, []storage.Record{e.record})
-	v.same("number of records", n, 1)
-	logs, n := v.logs(storage.LogFilter{Tenant: tenant, Limit: 5})
-	v.same("log", logs, []storage.Log{e.log})
-	v.same("number of entries", n, 1)
-}
-
-// txRefused breaks a guard of each kind in one transaction and continues.
-func txRefused(w *txWorld) {
-	tenant, old := w.id(), w.token("old")
-	old.Dedup = w.hash()
-	record := w.record("application", "Old")
-	first := insert(tenant, old)
-	first.InsertRecords = []storage.Record{record}
-	w.write(first)
-
-	sameID, duplicate, stale, sameKey := w.token("old"), w.token("other"), old, w.record("application", "New")
-	duplicate.Dedup, sameKey.Key = old.Dedup, record.Key
-	stale.Rev += 5
-	tx, in := w.begin()
-	v := w.view(in)
-	for _, refused := range []struct {
-		kind   storage.ConflictKind
-		change *storage.Change
-	}{
-		{storage.TokenIDTaken, insert(tenant, sameID)},
-		{storage.DuplicateTaken, insert(tenant, duplicate)},
-		{storage.TokenStale, &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(stale)}}},
-		{storage.KeyTaken, &storage.Change{Tenant: tenant, InsertRecords: []storage.Record{sameKey}}},
-		{storage.RecordStale, &storage.Change{Tenant: tenant, DeleteRecords: []storage.RecordDelete{{Kind: record.Kind, ID: record.ID, Rev: record.Rev + 1}}}},
-	} {
-		v.refused(refused.change, refused.kind, 0)
-	}
-	next := w.token("next")
-	v.write(insert(tenant, next))
-	v.refused(insert(tenant, w.token("next")), storage.TokenIDTaken, 0)
-	w.commit(tx)
-	w.hasTokens(tenant, old, next)
-}
-
-func txCounts(w *txWorld) {
-	tenant, m := w.id(), w.mirrored()
-	for i := range 8 {
-		made := insert(tenant, w.mixed(6)...)
-		gone := &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(made.InsertTokens[0])}}
+// txHistory writes a history in transactions of the application. Some of them are
+// rolled back, as a whole or to a savepoint, without telling the backend.
+func txHistory(w *txWorld, seed uint64) {
+	m := w.mirrored().model
+	g, rows := newGenerator(seed, m), m.store.(*model.Store)
+	for range 10 {
+		tenant, saved := pick(g, g.tenants), rows.Save()
+		before := w.state(tenant)
 		tx, in := w.begin()
-		w.apply(in, made)
-		w.apply(in, gone)
-		if i%2 == 1 {
+		v := w.view(in)
+		for range 1 + g.IntN(4) {
+			if g.IntN(4) == 0 {
+				w.exec(tx, "SAVEPOINT theirs")
+				undo := rows.Save()
+				agreeOnChange(v, m, g.change(tenant))
+				w.exec(tx, "ROLLBACK TO SAVEPOINT theirs")
+				undo()
+			}
+			agreeOnChange(v, m, g.change(tenant))
+		}
+		agreeOnRows(v, m, g, tenant)
+		if w.txStorage().Beside() {
+			w.same("state beside the transaction", w.state(tenant), before)
+		}
+		if g.IntN(3) == 0 {
 			w.rollback(tx)
+			saved()
 		} else {
 			w.commit(tx)
-			m.model.write(made)
-			m.model.write(gone)
 		}
-		m.write(insert(tenant, w.mixed(1)...))
-		m.agree([]*storage.Change{made})
+		agreeOnChange(w.world, m, g.change(tenant))
+		w.agreeOnState(m, tenant)
 	}
 	for range 2 {
-		w.sweepAt(now, 10)
-		m.agree([]*storage.Change{{Tenant: tenant}})
+		w.agree(m, "more to sweep", now, func(w *world) any { return w.sweepAt(now, 1000) })
+		for _, tenant := range g.tenants {
+			w.agreeOnState(m, tenant)
+		}
 	}
-}
-
-// mixed returns tokens of several types and sets, with different ids.
-func (w *txWorld) mixed(n int) []storage.Token {
-	tokens := w.tokenSeries("t", n)
-	for i := range tokens {
-		t := &tokens[i]
-		t.ID, t.Type, t.Set, t.Containers = fmt.Sprintf("%x", t.Ord), types[i%3], sets[i%2].Set, sets[i%2].Containers
-		t.ExpiresAt = []time.Time{{}, earlier, now, later}[i%4]
-	}
-	return tokens
 }
 
 func txEnded(w *txWorld) {

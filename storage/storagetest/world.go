@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -125,7 +126,9 @@ func (w *world) tokens(tenant storage.ID, ids ...string) []storage.Token {
 
 func (w *world) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []storage.Token {
 	w.Helper()
+	given := slices.Clone(ids)
 	got := must(s.Tokens(w.Context(), tenant, ids))(w, "tokens")
+	w.same("ids after the call", ids, given)
 	slices.SortFunc(got, func(a, b storage.Token) int {
 		return slices.Index(ids, a.ID) - slices.Index(ids, b.ID)
 	})
@@ -261,6 +264,7 @@ func (w *world) containers(tenant storage.ID) []string {
 	for _, s := range sets {
 		texts = append(texts, fmt.Sprintf("%x %s", s.Set, strings.Join(s.Containers, " ")))
 	}
+	scribble(reflect.ValueOf(sets))
 	slices.Sort(texts)
 	return texts
 }

@@ -6,6 +6,7 @@ package model
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,18 @@ func New() *DB {
 
 // Open returns a handle on the database. Any number may be open.
 func (db *DB) Open() *Store { return &Store{db: db} }
+
+// Save returns a function that restores the rows as they are now, as a rollback does.
+func (s *Store) Save() (restore func()) {
+	tenants, lookups := map[storage.ID]*tenant{}, maps.Clone(s.db.lookups)
+	for id, t := range s.db.tenants {
+		tenants[id] = &tenant{
+			maps.Clone(t.tokens), maps.Clone(t.sets), maps.Clone(t.records), maps.Clone(t.logs), slices.Clone(t.written),
+			maps.Clone(t.claims), maps.Clone(t.jobs),
+		}
+	}
+	return func() { s.db.tenants, s.db.lookups = tenants, lookups }
+}
 
 func (db *DB) tenant(id storage.ID) *tenant {
 	if t := db.tenants[id]; t != nil {
