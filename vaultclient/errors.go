@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -84,11 +85,12 @@ var kinds = map[int]error{
 	http.StatusServiceUnavailable:    vault.ErrUnavailable,
 }
 
-// proxyKinds maps statuses to errors if a proxy failed.
-var proxyKinds = map[int]error{
-	http.StatusRequestTimeout: vault.ErrTimeout,
-	http.StatusBadGateway:     vault.ErrUnreachable,
-}
+// proxyKinds maps the statuses of a proxy's own responses to errors.
+var proxyKinds = func() map[int]error {
+	all := maps.Clone(kinds)
+	all[http.StatusRequestTimeout], all[http.StatusBadGateway] = vault.ErrTimeout, vault.ErrUnreachable
+	return all
+}()
 
 // strangeKinds maps statuses to errors if the response came from a server in
 // between. The meaning of other statuses, such as 404, is then unknown.

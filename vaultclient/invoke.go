@@ -184,13 +184,6 @@ func (c *Client) dropOwn(header http.Header) {
 	maps.DeleteFunc(header, func(name string, _ []string) bool { return c.isOwn(name) })
 }
 
-// allProxyKinds maps the statuses of a proxy's own responses to errors.
-var allProxyKinds = func() map[int]error {
-	all := maps.Clone(kinds)
-	maps.Copy(all, proxyKinds)
-	return all
-}()
-
 // proxyRefusal returns the error for a response that is not the
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
@@ -206,7 +199,7 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 	var body struct {
 		Error errorBody `json:"proxy_error"`
 	}
-	e := a.refused(op, &body, &body.Error, allProxyKinds)
+	e := a.refused(op, &body, &body.Error, proxyKinds)
 	for _, field := range []string{"key", "url", "connection"} { // in REST they are headers
 		header := c.opts.Prefix + "PROXY-" + strings.ToUpper(field)
 		if messages := body.Error.Errors[header]; messages != nil {

@@ -159,8 +159,10 @@ func (t *tenants) decode(b []byte) error {
 }
 
 func sortedIDs[T any](m map[uuid.UUID]T) []uuid.UUID {
-	return slices.SortedFunc(maps.Keys(m), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.SortedFunc(maps.Keys(m), compareIDs)
 }
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // headOf returns the newest head of a tenant. ErrGone means that the deletion of
 // the tenant is signed, and ErrSuspended that heads are unknown.

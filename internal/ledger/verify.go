@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -279,47 +280,31 @@ func (v *verification) afterNodes(tenant uuid.UUID, size int64) error {
 	return err
 }
 
-// tenants verifies the trees of all tenants after one. It calls done after each.
+// tenants verifies the tenants after one that have a tree or a head, in order. It
+// calls done after each.
 func (v *verification) tenants(after uuid.UUID, done func(uuid.UUID) error) error {
-	for {
-		page, err := v.l.c.Store.Trees(v.ctx, storage.TreeFilter{After: storage.ID(after), Limit: maxTenants})
+	v.l.mu.Lock()
+	all := slices.Collect(maps.Keys(v.l.vault.tenants.heads))
+	v.l.mu.Unlock()
+	for tree, err := range v.l.storedTrees(v.ctx) {
 		if err != nil {
 			return err
 		}
-		end := uuid.Max
-		if len(page) == maxTenants {
-			end = uuid.UUID(page[len(page)-1].Tenant)
-		}
-		for _, tenant := range v.l.upTo(after, end, page) {
-			if err := v.tenant(tenant); err != nil {
-				return err
-			}
-			if err := done(tenant); err != nil {
-				return err
-			}
-		}
-		if end == uuid.Max {
-			return v.living()
-		}
-		after = end
+		all = append(all, uuid.UUID(tree.Tenant))
 	}
-}
-
-// upTo returns the tenants of a range that have a tree or a head, in order.
-func (l *Ledger) upTo(after, end uuid.UUID, trees []storage.Tree) []uuid.UUID {
-	var all []uuid.UUID
-	for i := range trees {
-		all = append(all, uuid.UUID(trees[i].Tenant))
-	}
-	l.mu.Lock()
-	for id := range l.vault.tenants.heads {
-		if bytes.Compare(id[:], after[:]) > 0 && bytes.Compare(id[:], end[:]) <= 0 {
-			all = append(all, id)
+	slices.SortFunc(all, compareIDs)
+	for _, tenant := range slices.Compact(all) {
+		if bytes.Compare(tenant[:], after[:]) <= 0 {
+			continue
+		}
+		if err := v.tenant(tenant); err != nil {
+			return err
+		}
+		if err := done(tenant); err != nil {
+			return err
 		}
 	}
-	l.mu.Unlock()
-	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	return slices.Compact(all)
+	return v.living()
 }
 
 // living looks for tenants that exist although their deletion is signed.

@@ -1,11 +1,9 @@
 package sinks
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,14 +58,16 @@ func List(ctx context.Context, v *core.Vault) ([]Status, error) {
 			return nil, err
 		}
 		all[i] = Status{Name: recs[i].Name, Format: begin.Format}
-		bad, err := eachCursor(ctx, v, recs[i].Name, func(_ *core.Op, w *worker, f *follower) error { return all[i].add(ctx, w, f) })
+		err := eachCursor(ctx, v, recs[i].Name, func(_ *core.Op, w *worker, f *follower, unreadable error) error {
+			if unreadable == nil {
+				return all[i].add(ctx, w, f)
+			}
+			all[i].Tenants = append(all[i].Tenants, TenantStatus{TenantID: uuid.UUID(f.tenant), Unreadable: true})
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		for _, b := range bad {
-			all[i].Tenants = append(all[i].Tenants, TenantStatus{TenantID: b.tenant, Unreadable: true})
-		}
-		slices.SortFunc(all[i].Tenants, func(a, b TenantStatus) int { return bytes.Compare(b.TenantID[:], a.TenantID[:]) })
 	}
 	return all, nil
 }
@@ -107,24 +107,18 @@ func (t *TenantStatus) count(ctx context.Context, w *worker, f *follower, most i
 	return nil
 }
 
-// unreadable is a tenant whose keys or cursor cannot be read.
-type unreadable struct {
-	tenant uuid.UUID
-	error
-}
-
-// eachCursor calls do for each tenant with the sink's position in its log. It
-// returns the tenants that cannot be read.
-func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.Op, *worker, *follower) error) (bad []unreadable, err error) {
+// eachCursor calls do for each tenant, newest first, with the sink's position in its
+// log, or with the reason why the keys or the position cannot be read.
+func eachCursor(ctx context.Context, v *core.Vault, name string, do func(op *core.Op, w *worker, f *follower, unreadable error) error) error {
 	w := &worker{Sinks: &Sinks{Config: Config{Vault: v}}, sink: Sink{Name: name}}
 	var tenants []storage.ID
 	tenantList := lister{store: v.Store}
-	err = tenantList.list(ctx, time.Now(), func(tenant storage.ID) bool {
+	err := tenantList.list(ctx, time.Now(), func(tenant storage.ID) bool {
 		tenants = append(tenants, tenant)
 		return false
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, tenant := range tenants {
 		f := &follower{tenant: tenant}
@@ -135,27 +129,41 @@ func eachCursor(ctx context.Context, v *core.Vault, name string, do func(*core.O
 		if err == nil {
 			err = w.readCursor(ctx, op, f)
 		}
-		if core.Unreadable(err) {
-			bad = append(bad, unreadable{uuid.UUID(tenant), err})
-			continue
-		}
-		if err == nil {
-			err = do(op, w, f)
+		if err == nil || core.Unreadable(err) {
+			err = do(op, w, f, err)
 		}
 		if err != nil {
-			return bad, err
+			return err
 		}
 	}
-	return bad, nil
+	return nil
 }
 
-// outcome returns one error for a change of all cursors.
-func outcome(bad []unreadable, err error) error {
-	errs := []error{err}
-	for _, b := range bad {
-		errs = append(errs, fault.Wrap(b.error, "tenant %s", b.tenant))
-	}
-	return errors.Join(errs...)
+// moveCursors moves the positions of a sink in the logs of all tenants. It tries
+// again if a node has moved the cursor since it was read, and leaves tenants out that
+// cannot be read.
+func moveCursors(ctx context.Context, v *core.Vault, name string, to func(tenant storage.ID) (storage.LogPlace, error)) error {
+	var errs []error
+	err := eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower, unreadable error) error {
+		if unreadable != nil {
+			errs = append(errs, fault.Wrap(unreadable, "tenant %s", uuid.UUID(f.tenant)))
+			return nil
+		}
+		for range core.MaxAttempts {
+			var err error
+			if f.cursor.Place, err = to(f.tenant); err != nil {
+				return err
+			}
+			if err := w.writeCursor(ctx, op, f); !errors.Is(err, errLost) {
+				return err
+			}
+			if err := w.readCursor(ctx, op, f); err != nil {
+				return err
+			}
+		}
+		return fault.ErrFaster
+	})
+	return errors.Join(append(errs, err)...)
 }
 
 // sinkOf returns the record of an existing sink.
@@ -181,12 +189,7 @@ func Reset(ctx context.Context, v *core.Vault, name string, from time.Time) erro
 	if err := writeSink(ctx, v, name, rec, begin); err != nil {
 		return err
 	}
-	return outcome(eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
-		return again(func() error {
-			f.cursor.Place = nil
-			return w.writeCursor(ctx, op, f)
-		}, func() error { return w.readCursor(ctx, op, f) })
-	}))
+	return moveCursors(ctx, v, name, func(storage.ID) (storage.LogPlace, error) { return nil, nil })
 }
 
 // Skip makes a sink skip all waiting entries.
@@ -194,30 +197,10 @@ func Skip(ctx context.Context, v *core.Vault, name string) error {
 	if _, _, err := sinkOf(ctx, v, name); err != nil {
 		return err
 	}
-	return outcome(eachCursor(ctx, v, name, func(op *core.Op, w *worker, f *follower) error {
-		return again(func() error {
-			_, end, err := v.Store.FollowLogs(ctx, storage.LogFollowing{Tenant: f.tenant, Limit: 1})
-			if err != nil {
-				return err
-			}
-			f.cursor.Place = end
-			return w.writeCursor(ctx, op, f)
-		}, func() error { return w.readCursor(ctx, op, f) })
-	}))
-}
-
-// again retries a change of a cursor if a node has moved the cursor since it was
-// read.
-func again(change, read func() error) error {
-	for range core.MaxAttempts {
-		if err := change(); !errors.Is(err, errLost) {
-			return err
-		}
-		if err := read(); err != nil {
-			return err
-		}
-	}
-	return fault.ErrFaster
+	return moveCursors(ctx, v, name, func(tenant storage.ID) (storage.LogPlace, error) {
+		_, end, err := v.Store.FollowLogs(ctx, storage.LogFollowing{Tenant: tenant, Limit: 1})
+		return end, err
+	})
 }
 
 // margin is how much older an entry can be than the entries before it, because the

@@ -181,19 +181,12 @@ func (t *txStore) Run(ctx context.Context, text string, args []any, _ bool) (int
 // why returns the reason why a change was rejected, or nil if the reason no
 // longer exists.
 func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) error {
-	held, err := statements.Holds(ctx, t, c)
+	found, err := statements.Diagnose(ctx, t, c)
 	switch {
 	case err != nil:
 		return txError(err)
-	case !held:
-		return storage.ErrLate
-	}
-	conflict, err := statements.Diagnose(ctx, t, c)
-	switch {
-	case err != nil:
-		return txError(err)
-	case conflict != nil:
-		return conflict
+	case found != nil:
+		return found
 	case len(c.Logs) > 0 && link.Code(refusal) == pqerror.UniqueViolation && t.logged(ctx, c):
 		return txError(refusal) // a log id that another change already has
 	default:

@@ -234,26 +234,18 @@ func (s *Store) attempt(w *writer, p *pending) (done bool, err error) {
 			return err == nil, err
 		}
 	}
-	held, err := statements.Holds(context.Background(), w, p.change)
-	if err == nil && !held {
-		p.ambiguous = false
-		return true, storage.ErrLate
-	}
-	var conflict *storage.Conflict
-	if err == nil {
-		conflict, err = statements.Diagnose(context.Background(), w, p.change)
-	}
+	found, err := statements.Diagnose(context.Background(), w, p.change)
 	switch {
 	case err != nil && (link.Lost(err) || link.Transient(err) || link.Aborted(err)):
 		return false, err
 	case err != nil:
 		return true, link.Failed(err)
-	case conflict != nil:
+	case found != nil:
 		p.ambiguous = false
-		if classOf(p.change) == creates {
+		if conflict, ok := errors.AsType[*storage.Conflict](found); ok && classOf(p.change) == creates {
 			s.conflicts.met(p.change, conflict.Kind)
 		}
-		return true, conflict
+		return true, found
 	case link.Violates(refusal, "vault_logs_pkey"):
 		return true, link.Clean(refusal) // a log id that another change already has
 	default:

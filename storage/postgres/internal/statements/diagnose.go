@@ -21,10 +21,15 @@ type Conn interface {
 	Query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error
 }
 
-// Diagnose finds the guard that made the server reject a change. It returns nil
-// if all guards hold now. It checks the claim first, because a request that is
-// repeated after it was answered also conflicts with its own token.
-func Diagnose(ctx context.Context, on Conn, c *storage.Change) (*storage.Conflict, error) {
+// Diagnose finds the guard that made the server reject a change. It returns
+// [storage.ErrLate] if the record that the change holds has another revision, a
+// [*storage.Conflict], or nil if all guards hold now. It checks the claim first,
+// because a request that is repeated after it was answered also conflicts with its
+// own token.
+func Diagnose(ctx context.Context, on Conn, c *storage.Change) (refusal, err error) {
+	if held, err := holds(ctx, on, c); err != nil || !held {
+		return storage.ErrLate, err
+	}
 	if conflict, err := diagnoseClaim(ctx, on, c); conflict != nil || err != nil {
 		return conflict, err
 	}
@@ -48,9 +53,9 @@ func Diagnose(ctx context.Context, on Conn, c *storage.Change) (*storage.Conflic
 
 const holdQuery = "SELECT 1 FROM vault_records WHERE tenant_id = $1 AND kind = $2 AND id = $3 AND rev = $4::bigint"
 
-// Holds reports whether the record that a change holds has the expected
+// holds reports whether the record that a change holds has the expected
 // revision.
-func Holds(ctx context.Context, on Conn, c *storage.Change) (held bool, err error) {
+func holds(ctx context.Context, on Conn, c *storage.Change) (held bool, err error) {
 	h := c.Hold
 	if h == nil {
 		return true, nil
@@ -66,12 +71,12 @@ func Holds(ctx context.Context, on Conn, c *storage.Change) (held bool, err erro
 
 const claimQuery = "SELECT owner, lease_until, expires_at, answer IS NOT NULL FROM vault_claims WHERE tenant_id = $1 AND key = $2"
 
-func diagnoseClaim(ctx context.Context, on Conn, c *storage.Change) (*storage.Conflict, error) {
+func diagnoseClaim(ctx context.Context, on Conn, c *storage.Change) (conflict, err error) {
 	if c.Claim == nil {
 		return nil, nil
 	}
 	var found *storage.Claim
-	err := on.Query(ctx, claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
+	err = on.Query(ctx, claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
 		found = &storage.Claim{LeaseUntil: timeOf(row[1]), ExpiresAt: timeOf(row[2])}
 		owner, _ := row[0].([]byte)
 		copy(found.Owner[:], owner)
@@ -80,16 +85,12 @@ func diagnoseClaim(ctx context.Context, on Conn, c *storage.Change) (*storage.Co
 		}
 		return nil
 	})
-	if err != nil {
+	switch takes := c.Claim.Op == storage.ClaimTake; {
+	case err != nil:
 		return nil, err
-	}
-	if c.Claim.Op == storage.ClaimTake {
-		if found != nil && found.Live(c.Now) {
-			return &storage.Conflict{Kind: storage.ClaimTaken}, nil
-		}
-		return nil, nil
-	}
-	if found == nil || found.Owner != c.Claim.Owner || found.Answer != nil {
+	case takes && found != nil && found.Live(c.Now):
+		return &storage.Conflict{Kind: storage.ClaimTaken}, nil
+	case !takes && (found == nil || found.Owner != c.Claim.Owner || found.Answer != nil):
 		return &storage.Conflict{Kind: storage.ClaimLost}, nil
 	}
 	return nil, nil
