@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/note"
@@ -193,7 +194,8 @@ func (c *Checker) Leaf(l *Leaf) error {
 		return nil
 	}
 	c.Report.Entries++
-	c.Report.cover(l.ID)
+	at := time.UnixMilli(Millis(l.ID)).UTC()
+	c.Report.cover(at, at)
 	if !c.broken {
 		c.leaves.Add(LeafHash(l.Kind, l.ID, l.C))
 		c.since.compare(c, true)

@@ -201,14 +201,14 @@ func (r *Report) NextRestore(name string, counted int) (Restore, bool) {
 	return Restore{}, false
 }
 
-// cover extends the period of the report to the time in the id of an entry.
-func (r *Report) cover(id uuid.UUID) {
-	at := time.UnixMilli(Millis(id)).UTC()
-	if r.From.IsZero() || at.Before(r.From) {
-		r.From = at
+// cover extends the period of the report by another one, which is zero without
+// entries.
+func (r *Report) cover(from, to time.Time) {
+	if !from.IsZero() && (r.From.IsZero() || from.Before(r.From)) {
+		r.From = from
 	}
-	if at.After(r.To) {
-		r.To = at
+	if to.After(r.To) {
+		r.To = to
 	}
 }
 
@@ -224,12 +224,7 @@ func (r *Report) Merge(other *Report) {
 	r.More += other.More
 	r.Entries += other.Entries
 	r.Tenants += other.Tenants
-	if !other.From.IsZero() && (r.From.IsZero() || other.From.Before(r.From)) {
-		r.From = other.From
-	}
-	if other.To.After(r.To) {
-		r.To = other.To
-	}
+	r.cover(other.From, other.To)
 }
 
 // OK reports whether verification found no tampering.

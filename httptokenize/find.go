@@ -61,7 +61,7 @@ func (w *fieldWalk) value(open []int, depth int) error {
 		return errTooDeep
 	}
 	if len(deeper) == 0 {
-		return w.skip()
+		return w.take(-1)
 	}
 	token, err := w.dec.Token()
 	if err != nil {
@@ -118,22 +118,15 @@ func (w *fieldWalk) along(open []int, depth int, step string) []int {
 	return out
 }
 
-// take records the position of a value that will be replaced.
+// take reads a whole value. If it belongs to a field, which is -1 for none, take
+// records its position, because it will be replaced.
 func (w *fieldWalk) take(field int) error {
 	var raw json.RawMessage
 	if err := w.dec.Decode(&raw); err != nil {
 		return errMalformed
 	}
-	if end := int(w.dec.InputOffset()); string(raw) != "null" {
+	if end := int(w.dec.InputOffset()); field >= 0 && string(raw) != "null" {
 		w.found = append(w.found, foundValue{field: field, start: end - len(raw), end: end})
-	}
-	return nil
-}
-
-func (w *fieldWalk) skip() error {
-	var raw json.RawMessage
-	if err := w.dec.Decode(&raw); err != nil {
-		return errMalformed
 	}
 	return nil
 }

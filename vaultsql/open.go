@@ -117,6 +117,9 @@ func (o *opener) kind(id string) *tag { return o.byID[id][0].tag }
 
 // batch opens the fields of up to 100 tokens.
 func (o *opener) batch(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
 	if slices.ContainsFunc(ids, func(id string) bool { return o.readers[o.kind(id)] }) {
 		return o.apart(ctx, ids, false)
 	}
@@ -127,7 +130,7 @@ func (o *opener) batch(ctx context.Context, ids []string) error {
 		return nil
 	case invalid:
 		if rest := o.without(ids, byField(bad, len(ids))); len(rest) < len(ids) {
-			return o.again(ctx, rest)
+			return o.batch(ctx, rest)
 		}
 		return o.halves(ctx, ids, err) // the batch is too large
 	case errors.Is(err, vault.ErrTooLarge):
@@ -138,14 +141,6 @@ func (o *opener) batch(ctx context.Context, ids []string) error {
 	default:
 		return err
 	}
-}
-
-// again opens the rest of a batch.
-func (o *opener) again(ctx context.Context, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	return o.batch(ctx, ids)
 }
 
 // halves opens a batch in two parts.

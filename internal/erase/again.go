@@ -3,6 +3,7 @@ package erase
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,10 +295,7 @@ func (w *withdrawing) one(ctx context.Context, op *core.Op, rec *storage.Record,
 
 // eraseAgain erases tokens of one tenant, and returns how many there were.
 func eraseAgain(ctx context.Context, op *core.Op, erased map[string]time.Time, p *AgainParams) (int, error) {
-	reason := p.Reason
-	if reason == "" {
-		reason = AgainReason
-	}
+	reason := cmp.Or(p.Reason, AgainReason)
 	params := Params{IDs: []string{""}, Reason: reason}
 	if err := params.check(); err != nil {
 		return 0, err

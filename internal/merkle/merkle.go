@@ -22,9 +22,6 @@ type Subtree struct {
 	N     int64
 }
 
-// First returns the index of the subtree's first leaf.
-func (s Subtree) First() int64 { return s.N << s.Level }
-
 // Cover returns the largest complete subtrees that cover the leaves from one
 // index up to, but not including, another. They are in tree order.
 func Cover(from, to int64) []Subtree {
@@ -124,7 +121,3 @@ func (f *Frontier) Root() Hash {
 	}
 	return h
 }
-
-// Roots returns the roots of the largest complete subtrees, in the order of
-// Cover(0, Size()).
-func (f *Frontier) Roots() []Hash { return slices.Clone(f.roots) }

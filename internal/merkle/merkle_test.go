@@ -50,11 +50,11 @@ func TestCoverAndAddRange(t *testing.T) {
 			var roots []Hash
 			next := from
 			for _, s := range Cover(from, to) {
-				if s.First() != next {
+				if s.N<<s.Level != next {
 					t.Fatalf("Cover(%d, %d) has a gap at %d", from, to, next)
 				}
-				next = s.First() + 1<<s.Level
-				roots = append(roots, naive(s.First(), next))
+				next = s.N<<s.Level + 1<<s.Level
+				roots = append(roots, naive(s.N<<s.Level, next))
 			}
 			if err := f.AddRange(to, roots); err != nil || next != to || f.Root() != naive(0, to) {
 				t.Fatalf("the root of %d leaves, from %d on by subtrees, differs: %v", to, from, err)
@@ -98,7 +98,7 @@ func TestCompleteReportsEverySubtree(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(len(Cover(0, 37)), len(f.Roots())); diff != "" {
+	if diff := cmp.Diff(len(Cover(0, 37)), len(f.roots)); diff != "" {
 		t.Error(diff)
 	}
 }

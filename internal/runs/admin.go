@@ -13,7 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -57,9 +56,7 @@ const (
 func List(ctx context.Context, op *core.Op, p Filter) ([]Info, error) {
 	p.Size = cmp.Or(p.Size, page)
 	if p.Size < 1 || p.Size > maxPage {
-		bad := &form.Problems{}
-		bad.Add("size", "must be between 1 and %d", maxPage)
-		return nil, fault.Of(bad)
+		return nil, fault.Field("size", "must be between 1 and %d", maxPage)
 	}
 	rows, err := op.Vault.Store.Jobs(ctx, storage.JobFilter{Tenant: op.TenantID(), Dead: p.Dead, Before: storage.ID(p.Before), Limit: p.Size})
 	if err != nil {

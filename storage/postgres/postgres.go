@@ -45,6 +45,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -238,10 +239,7 @@ func (o *Options) complete() (Options, error) {
 	if o != nil {
 		all = *o
 	}
-	if all.MaxConns == 0 {
-		all.MaxConns = defaultMaxConns
-	}
-	if all.MaxConns < 2 {
+	if all.MaxConns = cmp.Or(all.MaxConns, defaultMaxConns); all.MaxConns < 2 {
 		return all, errors.New("postgres: Options.MaxConns must be at least 2")
 	}
 	if all.RetryFor <= 0 {

@@ -20,7 +20,7 @@ type generator struct {
 }
 
 func newGenerator(seed uint64, m *world) *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x5eed)), source: newSource(), model: m}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x5eed)), source: &source{}, model: m}
 	for range 4 {
 		g.actors = append(g.actors, g.id())
 	}

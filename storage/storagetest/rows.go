@@ -21,8 +21,6 @@ var (
 // source makes rows that never share a value by chance.
 type source struct{ last atomic.Uint64 }
 
-func newSource() *source { return &source{} }
-
 // id returns a UUIDv7 of the time now, higher than all before it.
 func (s *source) id() storage.ID { return idAt(now, s.last.Add(1)) }
 

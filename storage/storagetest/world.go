@@ -27,7 +27,7 @@ type world struct {
 
 func newWorld(t *testing.T, b Backend) *world {
 	t.Helper()
-	w := &world{T: t, source: newSource(), backend: b, open: b.New(t)}
+	w := &world{T: t, source: &source{}, backend: b, open: b.New(t)}
 	w.store = w.node()
 	return w
 }
