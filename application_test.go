@@ -143,9 +143,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	for name, err := range map[string]error{
 		"its own": make(vault.ApplicationManagement, "log:read", "application:create"), "those on tokens": make(vault.ApplicationPrivate, everything...), "public ones": make(vault.ApplicationPublic, "token:create"),
 	} {
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantError(t, name, err, nil)
 	}
 	wantError(t, "another", make(vault.ApplicationManagement, "log:read", "tenant:update"), vault.ErrForbidden)
 
@@ -415,11 +413,8 @@ func TestGrantCannotExceedTheAuthorizer(t *testing.T) {
 		s := newSession(t, v)
 		tt.g.Nonce = s.Nonce
 		err := tt.by.AuthorizeSession(t.Context(), tt.g)
-		if tt.allowed && err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantAllowed(t, name, err, tt.allowed)
 		if !tt.allowed {
-			wantError(t, name, err, vault.ErrForbidden)
 			wantError(t, name+": the session", authenticated(t, v.Vault, s.SessionKey).HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 		}
 	}
@@ -485,9 +480,8 @@ func TestSessionActsForItsApplication(t *testing.T) {
 	same(t, "application", c.ApplicationID(), app)
 	wantData(t, "data", get(t, c, tok.ID).Data, `"secret"`)
 	for _, e := range entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
-		if e.ActorID != app || e.ActorType != "application" {
-			t.Errorf("the actor of %s is %v, a %s", e.Operation, e.ActorID, e.ActorType)
-		}
+		same(t, fmt.Sprint("the actor of ", e.Operation, ": id"), e.ActorID, app)
+		same(t, fmt.Sprint("the actor of ", e.Operation, ": type"), e.ActorType, "application")
 	}
 	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	wantError(t, "in another container", err, vault.ErrForbidden)
@@ -535,20 +529,12 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 func TestMaxSessionLife(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxSessionLife: time.Hour})
-	for name, c := range map[string]struct {
-		life time.Duration
-		ok   bool
-	}{"within": {time.Hour, true}, "beyond": {time.Hour + time.Second, false}} {
-		s := newSession(t, v)
-		end := v.Clock.Now().Add(c.life)
-		err := v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: end})
-		if c.ok && err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !c.ok {
-			wantFields(t, name, err, "expires_at")
-		}
+	lasting := func(life time.Duration) error {
+		grant := vault.SessionGrant{Nonce: newSession(t, v).Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: v.Clock.Now().Add(life)}
+		return v.Private.AuthorizeSession(t.Context(), grant)
 	}
+	wantError(t, "within", lasting(time.Hour), nil)
+	wantFields(t, "beyond", lasting(time.Hour+time.Second), "expires_at")
 	short := vaulttest.Open(t, ":memory:", &vault.Config{MaxSessionLife: time.Minute})
 	if s := newSession(t, short); s.ExpiresAt.Sub(short.Clock.Now()) > time.Minute {
 		t.Errorf("a session lives until %s", s.ExpiresAt)
@@ -629,12 +615,9 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
 	wantError(t, "outside of the authorizer's containers", errOf(c.GetToken(t.Context(), "tok-b")), vault.ErrForbidden)
 	got, total := list(t, c, vault.ListTokensParams{})
-	if !slices.Equal(got, []string{"tok-a"}) || total != 1 {
-		t.Errorf("the session lists %v of %d", got, total)
-	}
-	if got := search(t, c, "type:token"); !slices.Equal(got, []string{"tok-a"}) {
-		t.Errorf("the session finds %v", got)
-	}
+	same(t, "the session lists: got", got, []string{"tok-a"})
+	same(t, "the session lists: total", total, 1)
+	same(t, "the session", search(t, c, "type:token"), []string{"tok-a"})
 
 	cut(rule(1, "/", vault.TransformReveal, "token:create"))
 	wantError(t, "without the authorizer's permission", errOf(c.GetToken(t.Context(), "tok-a")), vault.ErrForbidden)

@@ -25,9 +25,7 @@ import (
 func wantNothingOf(t testing.TB, what string, texts ...any) {
 	t.Helper()
 	for _, text := range texts {
-		if all := fmt.Sprintf("%+v", text); strings.Contains(all, visa[:5]) {
-			t.Errorf("%s: %s", what, all)
-		}
+		must.Lack(t, what, fmt.Sprintf("%+v", text), visa[:5])
 	}
 }
 
@@ -40,7 +38,7 @@ func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
 	for _, guess := range []string{visa[:1], visa[:2], "9"} {
 		body := "--" + pad + guess + "\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n--" + pad + "{{ card | json: '$.number' }}\r\n--" + pad + guess + "--\r\n"
 		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"multipart/form-data; boundary=" + pad + guess}}, Body: strings.NewReader(body)}
-		_, _, err := w.charge(t.Context(), w.key, call)
+		_, err := w.charge(t.Context(), w.key, call)
 		if err != nil {
 			t.Errorf("the boundary %s%s: %v", pad, guess, err)
 			continue
@@ -58,7 +56,7 @@ func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
 		"{{ card | json: '$.number' | json: '$[0]' }}", "{{ card | stringify | json: '$.number' }}", "{{ card | to_string | slice: 11, 5 }}",
 	} {
 		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(expression)}
-		if _, _, err := w.charge(t.Context(), w.key, call); err == nil && !strings.Contains(w.body, visa) {
+		if _, err := w.charge(t.Context(), w.key, call); err == nil && !strings.Contains(w.body, visa) {
 			t.Errorf("%s: the destination got %s", expression, w.body)
 		} else {
 			wantNothingOf(t, expression, err)
@@ -73,9 +71,7 @@ func TestBoundRequestsLeaveNoIdleConnection(t *testing.T) {
 	w := newTill(t, vault.Config{})
 	for body, want := range map[string]bool{"{{ card | json: '$.number' }}": true, "no token": false} {
 		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(body)}
-		if _, _, err := w.charge(t.Context(), w.key, call); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.charge(t.Context(), w.key, call))(t)
 		same(t, body+": the connection is closed", w.got.Close, want)
 	}
 }
@@ -92,10 +88,10 @@ func TestEchoesInOtherPlaces(t *testing.T) {
 		n, err := strconv.ParseFloat(body, 64)
 		fmt.Fprintf(rw, "%v %s %f %d %v", n, strconv.FormatFloat(n, 'f', -1, 64), n, int64(n), err)
 	}
-	_, got, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader("{{ long }}")})
-	if err != nil || strings.Contains(got, long[:8]) || strings.Contains(got, "6.2123") {
-		t.Errorf("as a float: %s, %v", got, err)
-	}
+	call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader("{{ long }}")}
+	got := must.Get(w.charge(t.Context(), w.key, call))(t).body
+	must.Lack(t, "as a float", got, long[:8])
+	must.Lack(t, "as a float", got, "6.2123")
 	for name, response := range map[string]string{
 		"status line": "HTTP/1.1 200 " + visa + "\r\nContent-Length: 1\r\n\r\nx",
 		"not HTTP":    visa + " is not HTTP\r\n\r\n",
@@ -109,8 +105,8 @@ func TestEchoesInOtherPlaces(t *testing.T) {
 			_, _ = io.WriteString(conn, response)
 			conn.Close()
 		}
-		answer, body, err := w.charge(t.Context(), w.key, cardCall())
-		wantNothingOf(t, name, answer, body, err)
+		answer, err := w.charge(t.Context(), w.key, cardCall())
+		wantNothingOf(t, name, answer.ProxyAnswer, answer.body, err)
 		client := &http.Client{Transport: w.key.RoundTripper(&http.Transport{TLSClientConfig: w.cert})}
 		if res, err := client.Post(w.url, "application/json", strings.NewReader(cardExpression)); err == nil {
 			body, _ := io.ReadAll(res.Body) // what arrived
@@ -150,9 +146,7 @@ func TestObserversSeeNoBoundData(t *testing.T) {
 	call := cardCall()
 	call.Header = http.Header{"Content-Type": {"application/json"}, "X-Card": {"{{ card | json: '$.number' }}"}}
 	call.Query = url.Values{"q": {"{{ card | json: '$.number' }}"}}.Encode()
-	if _, _, err := w.charge(t.Context(), w.key, call); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.charge(t.Context(), w.key, call))(t)
 	same(t, "sent", w.got.Header.Get("X-Card")+w.got.Header.Get("Tracestate"), visa+"seen=1")
 	wantNothingOf(t, "events", strings.Join(s.all, "\n"))
 }
@@ -182,9 +176,7 @@ func TestBoundUseEndsEarlierSight(t *testing.T) {
 		})
 		return out, err
 	}
-	if out, err := once(); err != nil || !strings.Contains(string(out.Body), visa) {
-		t.Fatalf("%s, %v", out.Body, err)
-	}
+	must.Contain(t, "the response", string(must.Get(once())(t).Body), visa)
 	must.Get(key.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: "{{ card }}", CallbackURL: w.url}))(t)
 	params := app.Params()
 	params.Rules = []vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read", "token:create", "token:update")}
@@ -218,7 +210,6 @@ func TestBoundUseNeedsACertificate(t *testing.T) {
 	key := private(t, w.Vault, bound(1, "/", name))
 	call := cardCall()
 	call.URL = "https://" + name
-	_, _, err := w.charge(t.Context(), key, call)
-	wantError(t, "another name for "+host, err, vault.ErrUnreachable)
+	wantError(t, "another name for "+host, errOf(w.charge(t.Context(), key, call)), vault.ErrUnreachable)
 	same(t, "sent", w.body, "")
 }

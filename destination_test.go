@@ -81,8 +81,14 @@ func (w *till) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// charge sends a body with the key, and returns the response and its body.
-func (w *till) charge(ctx context.Context, c *vault.Client, p vault.ProxyCall) (*vault.ProxyAnswer, string, error) {
+// reply is a response with its body.
+type reply struct {
+	*vault.ProxyAnswer
+	body string
+}
+
+// charge sends a body with the key.
+func (w *till) charge(ctx context.Context, c *vault.Client, p vault.ProxyCall) (*reply, error) {
 	if p.Key == "" && p.URL == "" {
 		p.URL = w.url
 	}
@@ -91,11 +97,11 @@ func (w *till) charge(ctx context.Context, c *vault.Client, p vault.ProxyCall) (
 	}
 	answer, err := c.InvokeProxy(ctx, p)
 	if err != nil {
-		return nil, "", err
+		return &reply{}, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	return answer, string(body), err
+	return &reply{answer, string(body)}, err
 }
 
 const cardExpression = `{"number":"{{ card | json: '$.number' }}"}`
@@ -142,16 +148,13 @@ func TestBoundUseShowsNothing(t *testing.T) {
 	proxy := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequestTransform: &vault.ProxyTransform{Code: "x"}}))(t)
 	call := cardCall()
 	call.Key = proxy.Key
-	_, _, err = w.charge(t.Context(), w.key, call)
-	w.limited(t, "request transform", err)
+	w.limited(t, "request transform", errOf(w.charge(t.Context(), w.key, call)))
 	code := func(call string, args any) string {
 		t.Helper()
 		out := must.Get(w.Private.React(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]any{"call": call, "args": args}}))(t)
 		return string(out.Raw)
 	}
-	if got := code("detokenize", map[string]string{"x": "(( card ))"}); !strings.Contains(got, "limited to requests to "+w.to) {
-		t.Errorf("code: %s", got)
-	}
+	must.Contain(t, "code", code("detokenize", map[string]string{"x": "(( card ))"}), "limited to requests to "+w.to)
 	if w.conn.Load() > 0 {
 		t.Errorf("%d connections", w.conn.Load())
 	}
@@ -183,7 +186,7 @@ func TestBoundUseToAnotherHost(t *testing.T) {
 	} {
 		call := cardCall()
 		call.URL = url
-		_, _, err := w.charge(t.Context(), key, call)
+		_, err := w.charge(t.Context(), key, call)
 		if !errors.Is(err, vault.ErrForbidden) && !errors.Is(err, vault.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -215,9 +218,7 @@ func TestBoundRequestsAreFilledIn(t *testing.T) {
 	call.Query = strings.ReplaceAll(call.Query, " ", "+")
 	call.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer {{ secret }}"}, "X-Two": {"a", "{{ secret }}-{{ secret }}"},
 		"Range": {"bytes=0-5"}, "If-Range": {"x"}, "Accept-Charset": {"utf-16"}, "Accept-Encoding": {"gzip"}, "Host": {"{{ secret }}"}, "Keep-Alive": {"{{ secret }}"}}
-	if _, _, err := w.charge(t.Context(), w.key, call); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.charge(t.Context(), w.key, call))(t)
 	got := map[string]any{
 		"body": w.body, "query": w.got.URL.RawQuery, "path": w.got.URL.EscapedPath(), "host": w.got.Host, "authorization": w.got.Header["Authorization"],
 		"two": w.got.Header["X-Two"], "encoding": w.got.Header["Accept-Encoding"], "dropped": w.got.Header.Get("Range") + w.got.Header.Get("If-Range") + w.got.Header.Get("Accept-Charset"),
@@ -233,12 +234,10 @@ func TestBoundRequestsAreFilledIn(t *testing.T) {
 			t.Errorf("the log has %v", found)
 		}
 	}
-	_, _, err := w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ lines }}"}}})
-	wantFields(t, "control characters", err, "headers.X")
-	_, _, err = w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}, "Y": {"{{ nobody }}"}}})
+	wantFields(t, "control characters", errOf(w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ lines }}"}}})), "headers.X")
+	_, err := w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}, "Y": {"{{ nobody }}"}}})
 	wantFields(t, "an unknown token", err, "headers.Y")
-	_, _, err = w.charge(t.Context(), w.Private, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}}})
-	wantFields(t, "without a limit", err, "headers.X")
+	wantFields(t, "without a limit", errOf(w.charge(t.Context(), w.Private, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}}})), "headers.X")
 }
 
 // The data is replaced wherever the destination returns it.
@@ -304,19 +303,17 @@ func TestEchoesAreRemoved(t *testing.T) {
 		}, "<{{ card }}|{{ card }}>"},
 	} {
 		w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) {
-			contains(t, name+": the destination", body, visa)
+			must.Contain(t, name+": the destination", body, visa)
 			test.answer(rw)
 		}
-		answer, got, err := w.charge(t.Context(), w.key, cardCall())
+		answer, err := w.charge(t.Context(), w.key, cardCall())
 		refused := name == "not gzip" || name == "zstd" || name == "partial" || name == "UTF-16" || name == "Latin-1" || name == "two charsets"
 		if refused {
 			wantError(t, name, err, vault.ErrUnreachable)
 			continue
 		}
-		if err != nil || got != test.want {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, test.want)
-			continue
-		}
+		must.Do(t, err)
+		same(t, name, answer.body, test.want)
 		if all := fmt.Sprint(answer.Header); strings.Contains(all, visa) || strings.Contains(all, "%34") || answer.Header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: headers %v", name, answer.Header)
 		}
@@ -371,15 +368,13 @@ func TestBoundExpressions(t *testing.T) {
 		{"{{ card | stringify | slice: 0, 5 }}", ""},
 		{"{{ card | default: 'x' }}", ""},
 	} {
-		_, _, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(test.expression)})
+		_, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(test.expression)})
 		if test.want == "" {
 			wantError(t, test.expression, err, vault.ErrForbidden)
 			continue
 		}
-		if err != nil || w.body != test.want {
-			t.Errorf("%s: %q, %v", test.expression, w.body, err)
-		}
+		wantError(t, test.expression, err, nil)
+		same(t, test.expression, w.body, test.want)
 	}
-	_, _, err := w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})
-	wantError(t, "in a query", err, vault.ErrForbidden)
+	wantError(t, "in a query", errOf(w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})), vault.ErrForbidden)
 }

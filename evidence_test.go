@@ -63,6 +63,16 @@ func settled(t testing.TB, v *vault.Vault) *evidence.Report {
 	}
 }
 
+// intact returns a function that checks a verification, which must find nothing.
+func intact(t testing.TB, what string) func(*evidence.Report, error) {
+	return func(report *evidence.Report, err error) {
+		t.Helper()
+		if err != nil || !report.OK() {
+			t.Errorf("%s: %+v, %v", what, report, err)
+		}
+	}
+}
+
 // checkEvidence verifies a log in place, by its bundle, and by a proof.
 func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	t.Helper()
@@ -73,10 +83,7 @@ func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	key := must.Get(v.EvidenceKey())(t)
 	var bundle bytes.Buffer
 	must.Do(t, v.Owner.ExportEvidence(ctx, &bundle))
-	report, err := evidence.Verify(&bundle, key, nil)
-	if err != nil || !report.OK() {
-		t.Fatalf("bundle: %v, %+v", err, report)
-	}
+	intact(t, "bundle")(evidence.Verify(&bundle, key, nil))
 	proof := must.Get(v.Owner.LogProof(ctx, entry))(t)
 	must.Do(t, evidence.VerifyProof(proof, key))
 	wantError(t, "the proof of no entry", errOf(v.Owner.LogProof(ctx, uuid.New())), vault.ErrNotFound)
@@ -123,9 +130,7 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 			}
 			same(t, fmt.Sprintf("%d entries are deleted", swept.Logs), swept.Logs > 0, signer == nil)
 			must.Get(v.Checkpoint(ctx))(t)
-			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
-				t.Errorf("%v, %+v", err, report)
-			}
+			intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		})
 	}
 }
@@ -184,9 +189,8 @@ func TestEvidenceIsRefused(t *testing.T) {
 	}
 	v := vaulttest.New(t)
 	_, err := v.Owner.LogProof(t.Context(), uuid.New())
-	if !errors.Is(err, vault.ErrNotFound) || err.Error() != "vault: evidence is off" {
-		t.Errorf("without evidence: %v", err)
-	}
+	wantError(t, "without evidence", err, vault.ErrNotFound)
+	same(t, "the error without evidence", err.Error(), "vault: evidence is off")
 }
 
 func newSigner(t *testing.T, name string) note.Signer {
@@ -206,12 +210,8 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	for range 2 {
 		v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
-		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
-			t.Errorf("%v, %+v", err, report)
-		}
-		if err := v.AcceptRestore(ctx, "none"); err == nil {
-			t.Error("a restore was accepted that did not happen")
-		}
+		intact(t, "the log")(v.VerifyLogs(ctx, nil))
+		must.Match(t, "a restore was accepted that did not happen", v.AcceptRestore(ctx, "none"), must.Text(""))
 		before := must.Get(anchor.Latest(ctx))(t)
 		must.Get(v.CreateTenant(ctx, "Other"))(t)
 		must.Do(t, v.Close())
@@ -273,9 +273,7 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 			msg := must.Get(v.Checkpoint(ctx))(t)
 			same(t, "signatures", signedBy(t, msg, first, second), want)
 			same(t, "the key", must.Get(v.EvidenceKey())(t), second)
-			if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
-				t.Errorf("%v, %+v", err, report)
-			}
+			intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		}
 	}
 	checkBoth(true, true)
@@ -286,9 +284,7 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 	checkBoth(false, true)
 	var bundle bytes.Buffer
 	must.Do(t, owner.ExportEvidence(ctx, &bundle))
-	if report, err := evidence.Verify(&bundle, second, begin); err != nil || !report.OK() {
-		t.Errorf("since a note of the former key: %v, %+v", err, report)
-	}
+	intact(t, "since a note of the former key")(evidence.Verify(&bundle, second, begin))
 }
 
 // A program changes its signer. The public key of the former signer is known.
@@ -302,9 +298,7 @@ func TestSignerIsChanged(t *testing.T) {
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
 		msg := must.Get(v.Checkpoint(ctx))(t)
 		same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
-		if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() {
-			t.Errorf("%v, %+v", err, report)
-		}
+		intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		wantError(t, "rotation of the program's key", errOf(v.RotateEvidenceKey(ctx)), vault.ErrConflict)
 		must.Do(t, v.Close())
 	}
@@ -348,9 +342,7 @@ func TestEvidenceStatus(t *testing.T) {
 		must.Get(v.Owner.RotateWebhookSecret(t.Context()))(t)
 		must.Get(v.Checkpoint(t.Context()))(t)
 	}
-	if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
-		t.Fatalf("%v, %+v", err, report)
-	}
+	intact(t, "the log")(v.VerifyLogs(t.Context(), nil))
 	var s *vault.EvidenceStatus
 	eventually(t, "the anchor has the note", func() bool {
 		var err error
@@ -440,9 +432,7 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 				must.Get(db.ExecContext(t.Context(), query, args...))(t)
 			})
 			test.change(t, v, o, app)
-			if report, err := v.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
-				t.Fatalf("before: %+v, %v", report, err)
-			}
+			intact(t, "before")(v.VerifyLogs(t.Context(), nil))
 			must.Do(t, v.Close())
 			restore()
 
@@ -455,9 +445,7 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			bundle := &bytes.Buffer{}
 			must.Do(t, v.Tenant(tenant.ID).ExportEvidence(t.Context(), bundle))
 			public := must.Get(v.EvidenceKey())(t)
-			if report, err := evidence.Verify(bundle, public, nil); err != nil || !report.OK() {
-				t.Errorf("the log itself: %+v, %v", report, err)
-			}
+			intact(t, "the log itself")(evidence.Verify(bundle, public, nil))
 		})
 	}
 }
@@ -567,10 +555,8 @@ func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
 		wantAlarm("a row that was imported before: "+string(r.Outcome), err)
 	}
 	wantAlarm("the token", errOf(v.Owner.GetToken(t.Context(), "aaa")))
-	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "fingerprint:" + fingerprint})
-	if err != nil || len(page.Data) > 0 {
-		t.Errorf("a search by fingerprint finds %+v, %v", page, err)
-	}
+	page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "fingerprint:" + fingerprint}))(t)
+	same(t, "a search by fingerprint", len(page.Data), 0)
 	wantAlarm("a search by fingerprint", fault.ErrAltered)
 }
 
@@ -601,10 +587,8 @@ func TestMovedSearchHashesFindNothing(t *testing.T) {
 	create(t, v.Owner.Client, ssn("bbb", "987-65-4321", "joe"))
 	exec(`UPDATE vault_token_hashes SET ord = (SELECT ord FROM vault_tokens WHERE id = 'bbb') WHERE ord = (SELECT ord FROM vault_tokens WHERE id = 'aaa')`)
 	for _, query := range []string{`data:"123-45-6789"`, `metadata.owner:"jane"`, `NOT type:card AND data:"123-45-6789"`} {
-		page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
-		if err != nil || len(page.Data) > 0 {
-			t.Errorf("%s finds %+v, %v", query, page, err)
-		}
+		page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query}))(t)
+		same(t, query+" finds", len(page.Data), 0)
 		same(t, query+": alarms", heard.take(), []string{"altered"})
 	}
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
@@ -659,9 +643,7 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 				_, err = c.GetToken(t.Context(), "secret")
 				t.Errorf("the old key works: %v", err)
 			}
-			if _, err := v.Owner.GetApplication(t.Context(), app.ID); err == nil {
-				t.Error("the old application can be read")
-			}
+			must.Match(t, "the old application can be read", errOf(v.Owner.GetApplication(t.Context(), app.ID)), must.Text(""))
 			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
 				t.Errorf("alarms: %q", alarms)
 			}
@@ -705,9 +687,7 @@ func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 		must.Do(t, tx.Rollback())
 		wantError(t, "after a rollback", errOf(v.Authenticate(t.Context(), app.Key)), nil)
 	}
-	if alarms := heard.take(); len(alarms) > 0 {
-		t.Errorf("alarms: %q", alarms)
-	}
+	same(t, "alarms", len(heard.take()), 0)
 }
 
 // A database writer restores the key ring from before a rotation, with the key
@@ -764,9 +744,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 			}
 		}
 		byID := cmpopts.SortSlices(func(a, b vault.Token) bool { return a.ID < b.ID })
-		if diff := cmp.Diff(want, got, byID); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", how, diff)
-		}
+		must.Same(t, how, want, got, byID)
 		same(t, how+": alarms", heard.take(), []string{"unreadable"})
 	}
 	page := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
@@ -779,9 +757,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 		all = append(all, *tok)
 	}
 	check("all", all)
-	if _, err := v.Owner.GetToken(t.Context(), "bad"); err == nil {
-		t.Error("the row itself can be read")
-	}
+	must.Match(t, "the row itself can be read", errOf(v.Owner.GetToken(t.Context(), "bad")), must.Text(""))
 	if diff := cmp.Diff([]string{"create", "read"}, operations(t, v, "bad")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff) // it was read once, before
 	}
@@ -837,9 +813,7 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	list := must.Get(v.Owner.ListSessions(t.Context(), vault.PageParams{}))(t)
 	exec(`UPDATE vault_records SET body = randomblob(100) WHERE kind = 'application'`)
 	for _, s := range list.Data { // a session of an unreadable application can be ended
-		if err := v.Owner.DeleteSession(t.Context(), s.ID); (err != nil) != s.Unreadable {
-			t.Errorf("delete a session (unreadable: %t): %v", s.Unreadable, err)
-		}
+		same(t, "delete an unreadable session", v.Owner.DeleteSession(t.Context(), s.ID) != nil, s.Unreadable)
 	}
 }
 

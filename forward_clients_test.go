@@ -57,9 +57,8 @@ func TestForwardProxyWithOtherClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := runClient(t, "testdata/forward", env, append(client, g.url+"/v1/charges")...)
-			if !strings.Contains(got, "200") || !strings.Contains(got, `trueBearer {{ secret }}{"number":"{{ card }}"}`) {
-				t.Errorf("an address: %s", got)
-			}
+			must.Contain(t, "an address: got", got, "200")
+			must.Contain(t, "an address: got", got, `trueBearer {{ secret }}{"number":"{{ card }}"}`)
 			named := strings.Replace(g.url, "127.0.0.1", "localhost", 1) // the key is not for this destination
 			if got := runClient(t, "testdata/forward", env, append(client, named)...); !strings.Contains(got, "403") || !strings.Contains(got, "proxy_error") {
 				t.Errorf("a name: %s", got)

@@ -181,10 +181,8 @@ func (g *gate) tunnelTo(t testing.TB, key, host string) *tls.Conn {
 	basic.SetBasicAuth("anyone", key)
 	req.Header.Set("Proxy-Authorization", basic.Header.Get("Authorization"))
 	must.Do(t, req.Write(raw))
-	res, err := http.ReadResponse(bufio.NewReader(raw), req)
-	if err != nil || res.StatusCode != 200 {
-		t.Fatalf("CONNECT %s: %v, %v", host, res, err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(raw), req))(t)
+	same(t, "CONNECT "+host, res.StatusCode, 200)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(g.ca(t))
 	name, _, _ := net.SplitHostPort(host)
@@ -235,9 +233,7 @@ func TestForwardProxyTiming(t *testing.T) {
 			body, err = io.ReadAll(res.Body)
 			res.Body.Close()
 		}
-		if err == nil {
-			t.Errorf("half a response looks whole: %q", body)
-		}
+		must.Match(t, fmt.Sprint("half a response looks whole: ", body), err, must.Text(""))
 	}
 }
 
@@ -262,9 +258,8 @@ func TestForwardProxyPanicInAResponse(t *testing.T) {
 	}
 	c.CloseIdleConnections()
 	g.server.Close() // it waits for the lines
-	if !strings.Contains(text.String(), "panic with a value of type string") || strings.Contains(text.String(), "42424242") {
-		t.Errorf("log: %s", text.String())
-	}
+	must.Contain(t, "log", text.String(), "panic with a value of type string")
+	must.Lack(t, "log", text.String(), "42424242")
 }
 
 // fragile panics with a value when it writes the word rest.
@@ -366,9 +361,8 @@ func TestForwardProxyRefusals(t *testing.T) {
 			return
 		}
 		body, _ := io.ReadAll(res.Body) // for the message
-		if res.StatusCode != status || !strings.Contains(string(body), want) {
-			t.Errorf("%s: %s %s", name, res.Status, body)
-		}
+		same(t, name+": status", res.StatusCode, status)
+		must.Contain(t, name+": body", string(body), want)
 	}
 	inside("another host", g.pass, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400, "headers.Host")
 	inside("another URL", g.pass, "GET https://evil.example/ HTTP/1.1\r\nHost: HOST\r\n\r\n", 400, "headers.Host")
@@ -459,9 +453,8 @@ func TestForwardProxyAttacks(t *testing.T) {
 	_, key := closed.NewApplication(t, closed.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", "pay.test")})
 	req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x:"+key)))
 	closed.ForwardProxy(nil).ServeHTTP(rec, req)
-	if rec.Code != 400 || !strings.Contains(rec.Body.String(), "https only") {
-		t.Errorf("plain http in production: %d %s", rec.Code, rec.Body)
-	}
+	same(t, "plain http in production: status", rec.Code, 400)
+	must.Contain(t, "plain http in production: body", rec.Body.String(), "https only")
 }
 
 // Each tenant may have some tunnels open, and all tenants together four times as
@@ -527,9 +520,7 @@ func TestForwardProxyLog(t *testing.T) {
 			same(t, "sent", g.got.Header.Get("BT-Trace-Id")+g.got.Header.Get("Authorization"), "Bearer sk_live_secret")
 		}
 	}
-	if _, err := g.client(t, "key_prv_x").Do(g.request(t, "GET", "/", nil)); err == nil {
-		t.Error("an unknown key opened a tunnel")
-	}
+	must.Match(t, "an unknown key opened a tunnel", errOf(g.client(t, "key_prv_x").Do(g.request(t, "GET", "/", nil))), must.Text(""))
 	c.CloseIdleConnections()
 	g.server.Close() // it waits for the lines
 	who := `,"tenant_id":"` + g.Acme.ID.String() + `","application_id":`
@@ -538,12 +529,10 @@ func TestForwardProxyLog(t *testing.T) {
 		`"trace_id":"two","method":"GET","route":"forward","status":400,`, `"level":"ERROR","msg":"request","trace_id":"three","method":"GET","route":"forward","status":500,`,
 		`"method":"CONNECT","route":"forward","status":407,`, who, `panic with a value of type string`,
 	} {
-		contains(t, "the log", text.String(), want)
+		must.Contain(t, "the log", text.String(), want)
 	}
 	for _, never := range []string{"42424242", "sk_live", "key_prv"} {
-		if strings.Contains(text.String(), never) {
-			t.Errorf("the log has %s", never)
-		}
+		must.Lack(t, "the log", text.String(), never)
 	}
 	same(t, "lines with a caller", strings.Count(text.String(), who), 4)
 }

@@ -111,12 +111,15 @@ func wantError(t testing.TB, what string, err, kind error) {
 	}
 }
 
-// contains checks that a text has a part.
-func contains(t testing.TB, what, text, part string) {
+// wantAllowed checks that a call succeeded if it is allowed, and else that it was
+// forbidden.
+func wantAllowed(t testing.TB, what string, err error, allowed bool) {
 	t.Helper()
-	if !strings.Contains(text, part) {
-		t.Errorf("%s: %q lacks %q", what, text, part)
+	if allowed {
+		wantError(t, what, err, nil)
+		return
 	}
+	wantError(t, what, err, vault.ErrForbidden)
 }
 
 // wantFields checks for an InvalidError about exactly these fields.

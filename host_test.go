@@ -108,9 +108,7 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 			t.Errorf("the running call: %v", err)
 		}
 		for name, c := range large {
-			if _, err := host.Call(ctx, c.op, mustJSON(c.args)); err != nil {
-				t.Errorf("%s, when no other is running: %v", name, err)
-			}
+			wantError(t, name+", when no other is running", errOf(host.Call(ctx, c.op, mustJSON(c.args))), nil)
 		}
 	})
 }
@@ -165,14 +163,10 @@ func TestRunsQueueAtMost100Runs(t *testing.T) {
 		}
 		later := map[string]any{"callback_url": "http://localhost/"}
 		for range 50 {
-			if err := react(later); err != nil {
-				t.Error(err)
-			}
+			wantError(t, "react", react(later), nil)
 		}
 		if depth == 1 {
-			if err := react(map[string]any{}); err != nil {
-				t.Error(err)
-			}
+			wantError(t, "react", react(map[string]any{}), nil)
 			same(t, "the status of one more", hostError(react(later)).Status, http.StatusTooManyRequests)
 		}
 		return nil, nil
@@ -224,9 +218,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		var calls sync.WaitGroup
 		for range turns + 5 {
 			calls.Go(func() {
-				if _, err := host.Call(ctx, "tokens.retrieve", retrieve); err != nil {
-					t.Error(err)
-				}
+				wantError(t, "Call", errOf(host.Call(ctx, "tokens.retrieve", retrieve)), nil)
 			})
 		}
 		for range turns {
@@ -236,9 +228,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		cancel()
 		_, err := host.Call(late, "tokens.retrieve", retrieve)
 		same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
-		if len(begun) > 0 {
-			t.Errorf("more than %d calls are running", turns)
-		}
+		same(t, fmt.Sprint("more than ", turns, " calls are running"), len(begun), 0)
 		close(end)
 		calls.Wait()
 	})
@@ -262,12 +252,8 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 			_, err := host.Call(ctx, call.op, mustJSON(call.args))
 			same(t, "the status of "+call.op, hostError(err).Status, http.StatusBadRequest)
 		}
-		if _, err := host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2})); err != nil {
-			t.Errorf("a smaller page: %v", err)
-		}
-		if _, err := v.Private.ListTokens(ctx, vault.ListTokensParams{}); err != nil {
-			t.Errorf("a page of a request: %v", err)
-		}
+		wantError(t, "a smaller page", errOf(host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2}))), nil)
+		wantError(t, "a page of a request", errOf(v.Private.ListTokens(ctx, vault.ListTokensParams{})), nil)
 	})
 }
 
@@ -378,10 +364,7 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	for _, c := range []*vault.Client{
 		v.Private.AsUser(user.String()), revealing(t, v).AsUser(user.String()), v.Owner.AsUser(user.String()).Client, s.AsUser(user.String()), s.AsUser(other.String()), s,
 	} {
-		_, replayed, err := c.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic))
-		if err != nil || replayed {
-			t.Errorf("replayed %v, %v", replayed, err)
-		}
+		replays(t, "the work", false)(c.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)))
 	}
 	same(t, "runs", runs.Load(), 6)
 }
@@ -415,9 +398,7 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	} {
 		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
 		_, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(tt.patch))
-		if tt.allowed && err != nil || !tt.allowed && !errors.Is(err, vault.ErrForbidden) {
-			t.Errorf("%s %s: %v", tt.from, tt.patch, err)
-		}
+		wantAllowed(t, fmt.Sprint(tt.from, " ", tt.patch), err, tt.allowed)
 	}
 }
 
@@ -521,9 +502,7 @@ func TestTestRun(t *testing.T) {
 	if err != nil || trial.Err == nil || trial.Err.Status != 400 {
 		t.Fatalf("%+v, %v", trial, err)
 	}
-	if line := trial.Err.Line(); line != 7 {
-		t.Errorf("line %d, want 7", line)
-	}
+	same(t, "line", trial.Err.Line(), 7)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	for _, args := range []any{"{{ tok }}", map[string]any{"a": []any{"{{ tok | last4 }}"}}, map[string]any{"a": "{{"}} {
 		wantError(t, "expressions", errOf(user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})), vault.ErrInvalid)
@@ -534,9 +513,7 @@ func TestTestRun(t *testing.T) {
 	if len(logs) != 2 || logs[0].ActorName != "ops" || !strings.Contains(logs[0].Message, "Test run") {
 		t.Errorf("entries: %+v", logs)
 	}
-	if len(logged) > 0 {
-		t.Errorf("Config.ScriptLog got lines of a test run: %v", logged)
-	}
+	same(t, "Config.ScriptLog got lines of a test run", len(logged), 0)
 }
 
 // TestTestRunOfATransform tries the code of a proxy.

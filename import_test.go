@@ -239,9 +239,7 @@ func TestImportReadsExistingRowsAtOnce(t *testing.T) {
 				return nil
 			}
 			for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), test.opts) {
-				if r.Outcome != test.want {
-					t.Fatalf("row %d: %s, want %s", r.Row, r.Outcome, test.want)
-				}
+				same(t, fmt.Sprint("row ", r.Row), r.Outcome, test.want)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -359,9 +357,7 @@ func TestImportRowsHaveSeparateBudgets(t *testing.T) {
 		rows = append(rows, heavy(fmt.Sprintf("row-%d", i)))
 	}
 	for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), nil) {
-		if r.Outcome != vault.ImportCreated {
-			t.Fatalf("row %d: %v", r.Row, r.Err)
-		}
+		same(t, fmt.Sprint("row ", r.Row, ": ", r.Err), r.Outcome, vault.ImportCreated)
 	}
 }
 

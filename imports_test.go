@@ -303,7 +303,7 @@ func TestModulesResolve(t *testing.T) {
 	goAsUser(t, operator, clone, "get", path.Join(module, tool)+"@"+version)
 	packages += goAsUser(t, operator, clone, "list", "-deps", path.Join(module, tool))
 	for _, folder := range released {
-		contains(t, "the packages of the user", packages, path.Join(module, folder)+"\n")
+		must.Contain(t, "the packages of the user", packages, path.Join(module, folder)+"\n")
 	}
 	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, module+" "+version+"\n") || strings.Contains(all, "=>") {
 		t.Errorf("the modules of the user: %s", all)

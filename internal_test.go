@@ -58,9 +58,7 @@ func TestCardDataValue(t *testing.T) {
 				t.Errorf("the value of a card has no member %s", name)
 			}
 		}
-		if len(names) != len(members) {
-			t.Errorf("the value of a card has %d members, its JSON %d", len(names), len(members))
-		}
+		must.Same(t, "the value of a card", len(members), len(names))
 	}
 }
 
@@ -144,9 +142,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 			if err := <-rotated; err != nil {
 				t.Fatal(err)
 			}
-			if got, err := c.GetToken(ctx, tok.ID); err != nil || string(got.Data) != `"secret"` {
-				t.Errorf("after the rotation: %v", err)
-			}
+			must.Same(t, "after the rotation", `"secret"`, string(must.Get(c.GetToken(ctx, tok.ID))(t).Data))
 			state, err := v.core.Tenants.Reload(ctx, tenant.ID)
 			if err != nil || state.Ring.Retired() || state.Ring.Version() != 2 {
 				t.Errorf("the ring is at version %d (%v), want 2 with the old key destroyed", state.Ring.Version(), err)
@@ -319,10 +315,8 @@ func TestSlowReadIsNotTooLate(t *testing.T) {
 	if store.late.Load() == 0 {
 		t.Error("nothing came too late, so nothing was tested")
 	}
-	logs, err := c.ListLogs(t.Context(), ListLogsParams{EntityType: "token"})
-	if err != nil || logs.Pagination.TotalItems != 2 {
-		t.Errorf("the log: %v", err)
-	}
+	logs := must.Get(c.ListLogs(t.Context(), ListLogsParams{EntityType: "token"}))(t)
+	must.Same(t, "the log", 2, logs.Pagination.TotalItems)
 }
 
 // A write that was sealed too long ago is sealed again, even if a rotation has
@@ -343,10 +337,8 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			if err := b.Save(ctx); err != nil || store.late.Load() == 0 {
 				t.Fatalf("%v, and %d late", err, store.late.Load())
 			}
-			tok, err := v.Tenant(tenant).GetToken(ctx, "late")
-			if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
-				t.Errorf("the token: %v", err)
-			}
+			tok := must.Get(v.Tenant(tenant).GetToken(ctx, "late"))(t)
+			must.Same(t, "the token", `{"number":"4242424242424242","cvc":"987"}`, string(tok.Data))
 		})
 	}
 }
@@ -384,9 +376,7 @@ func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 	c := v.Tenant(tenant.ID)
 	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
 	store.before = func() {
-		if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
-			t.Errorf("rotate: %v", err)
-		}
+		must.Match(t, "rotate", v.RotateDataKeys(t.Context(), tenant.ID, nil), nil)
 	}
 	out := must.Get(c.Tokenize(t.Context(), []string{"a", "b", "c"}))(t)
 	var ids []string
@@ -484,10 +474,8 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 	})
 	a, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work)
 	must.Do(t, err)
-	tok, err := c.GetToken(ctx, "made")
-	if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
-		t.Errorf("the token that was made: %v", err)
-	}
+	tok := must.Get(c.GetToken(ctx, "made"))(t)
+	must.Same(t, "the token that was made", `{"number":"4242424242424242","cvc":"987"}`, string(tok.Data))
 	if _, err := v.Authenticate(ctx, string(a.Body)); err != nil {
 		t.Errorf("the application: %v", err)
 	}
@@ -495,9 +483,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 		t.Errorf("the response: replayed %v, %v", replayed, err)
 	}
 	// A rotation opens every sealed row, including the job.
-	if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
-		t.Errorf("the rotation after it: %v", err)
-	}
+	must.Match(t, "the rotation after it", v.RotateDataKeys(ctx, tenant, nil), nil)
 }
 
 // Changes of rows are not too late either if only a rotation has changed the rows.
@@ -515,9 +501,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 		return StoredResponse{Status: 200}, err
 	})
 	must.Do(t, err)
-	if tok, err := c.GetToken(ctx, "there"); err != nil || string(tok.Data) != `"changed"` {
-		t.Errorf("the token: %v", err)
-	}
+	must.Same(t, "the token", `"changed"`, string(must.Get(c.GetToken(ctx, "there"))(t).Data))
 }
 
 // leased returns a vault without a horizon, and a job of a tenant that its
@@ -603,9 +587,7 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	v, tenant, job := leased(t, runs.Job{CallbackURL: receiver.URL, Result: json.RawMessage(`{"raw":1}`)})
 	state := must.Get(v.core.Tenants.Reload(ctx, tenant))(t)
 	late = func() { state.ReadAt = state.ReadAt.Add(-keyring.MaxAge - time.Second) } // as if the receiver were slow
-	if err := v.runs.CarryOut(ctx, &job); err != nil {
-		t.Errorf("delivered, but not deleted: %v", err)
-	}
+	must.Match(t, "delivered, but not deleted", v.runs.CarryOut(ctx, &job), nil)
 }
 
 // unsureStore applies a change and reports that the outcome is unknown, like a
@@ -641,10 +623,9 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	c := v.Tenant(tenant.ID)
 	store.armed.Store(true)
 	tok := must.Get(c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}))(t)
-	page, err := c.ListTokens(t.Context(), ListTokensParams{})
-	if err != nil || page.Pagination.TotalItems != 1 || page.Data[0].ID != tok.ID {
-		t.Errorf("%v, and %d tokens, want the one that was made", err, page.Pagination.TotalItems)
-	}
+	page := must.Get(c.ListTokens(t.Context(), ListTokensParams{}))(t)
+	must.Same(t, "tokens", 1, page.Pagination.TotalItems)
+	must.Same(t, "the token", tok.ID, page.Data[0].ID)
 }
 
 // A run that a masked client queues stays masked: it never sees plaintext, and does
@@ -667,10 +648,8 @@ func TestMaskedRunStaysMasked(t *testing.T) {
 	if _, err := run.SearchTokens(ctx, SearchTokensParams{Query: "data:4242424242424242"}); !errors.Is(err, ErrForbidden) {
 		t.Errorf("a search by data: %v", err)
 	}
-	tok, err := run.GetToken(ctx, "card")
-	if err != nil || string(tok.Data) != `"XXXXXXXXXXXX4242"` {
-		t.Errorf("it reads %s, %v", tok.Data, err)
-	}
+	tok := must.Get(run.GetToken(ctx, "card"))(t)
+	must.Same(t, "it reads", `"XXXXXXXXXXXX4242"`, string(tok.Data))
 }
 
 // SetNotePace changes the least time between two notes of a vault with evidence.

@@ -2,7 +2,6 @@ package vault_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -44,9 +43,7 @@ func TestInTxInsideOnce(t *testing.T) {
 			_, err = c.InTx(tx).CreateToken(ctx, aCard("other"))
 			return vault.StoredResponse{}, err
 		})
-		if !errors.Is(err, vault.ErrInTx) {
-			t.Errorf("got %v, want ErrInTx", err)
-		}
+		wantError(t, "InTx inside Once", err, vault.ErrInTx)
 	})
 }
 

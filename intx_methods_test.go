@@ -121,9 +121,7 @@ func TestInTxEveryMethod(t *testing.T) {
 	for _, does := range []string{"TenantID", "ApplicationID", "Masked", "From"} { // without effects
 		delete(untried, does)
 	}
-	if len(untried) > 0 {
-		t.Errorf("not tried: %v", untried)
-	}
+	same(t, "not tried", len(untried), 0)
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		before, entries := inVault(t, s)
 		f := newInTx(t, s)
@@ -133,9 +131,7 @@ func TestInTxEveryMethod(t *testing.T) {
 			}
 		}
 		for _, c := range works {
-			if err := c.call(f); err != nil {
-				t.Errorf("%s: %v", c.method, err)
-			}
+			wantError(t, c.method, c.call(f), nil)
 		}
 		rollback(t, f.tx)
 		if after, logged := inVault(t, s); after != before || logged != entries {

@@ -54,14 +54,10 @@ func TestInTxWaitsWithoutATurn(t *testing.T) {
 		eventually(t, "the others wait for the first", func() bool {
 			return s.waitingFor(t, first) >= max(1, callers-1)
 		})
-		if _, err := in.Tokenize(t.Context(), document("")); err != nil {
-			t.Errorf("the transaction that the others wait for: %v", err)
-		}
+		wantError(t, "the transaction that the others wait for", errOf(in.Tokenize(t.Context(), document(""))), nil)
 		commit(t, first)
 		for range callers {
-			if err := <-waiting; !errors.Is(err, vault.ErrConflict) {
-				t.Errorf("after the commit: got %v, want ErrConflict", err)
-			}
+			wantError(t, "after the commit", <-waiting, vault.ErrConflict)
 		}
 	})
 }
@@ -153,15 +149,11 @@ func TestInTxThatIsBad(t *testing.T) {
 // bad are transactions that are unusable or fail.
 var bad = map[string]func(t *testing.T, s *shop){
 	"none": func(t *testing.T, s *shop) {
-		if _, err := s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card")); err == nil {
-			t.Error("a token was created in no transaction")
-		}
+		must.Match(t, "a token was created in no transaction", errOf(s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card"))), must.Text(""))
 	},
 	"a nil pointer": func(t *testing.T, s *shop) {
 		var tx *sql.Tx
-		if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); err == nil {
-			t.Error("a token was created in no transaction")
-		}
+		must.Match(t, "a token was created in no transaction", errOf(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), must.Text(""))
 	},
 	"of another database": func(t *testing.T, s *shop) {
 		tx := must.Get(s.Other(t).BeginTx(t.Context(), nil))(t)
@@ -179,18 +171,14 @@ var bad = map[string]func(t *testing.T, s *shop){
 				break
 			}
 		}
-		if err := tx.Commit(); err == nil {
-			t.Error("it could be committed")
-		}
+		must.Match(t, "it could be committed", tx.Commit(), must.Text(""))
 	},
 	"a commit that fails": func(t *testing.T, s *shop) {
 		s.exec(t, s.DB, `CREATE TABLE parts (id integer PRIMARY KEY, of integer REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)`)
 		tx := s.begin(t)
 		create(t, s.Owner.InTx(tx).Client, aCard("card"))
 		s.exec(t, tx, `INSERT INTO parts (id, of) VALUES (1, 77)`)
-		if err := tx.Commit(); err == nil {
-			t.Error("the commit did not fail")
-		}
+		must.Match(t, "the commit did not fail", tx.Commit(), must.Text(""))
 		_ = tx.Rollback()
 	},
 	"that may not write": func(t *testing.T, s *shop) {
@@ -212,12 +200,8 @@ var bad = map[string]func(t *testing.T, s *shop){
 		c := s.Owner.InTx(tx)
 		create(t, c.Client, aCard("card"))
 		s.lose(t, tx)
-		if _, err := c.CreateToken(t.Context(), aCard("next")); err == nil {
-			t.Error("a token was created on a lost connection")
-		}
-		if err := tx.Commit(); err == nil {
-			t.Error("it could be committed")
-		}
+		must.Match(t, "a token was created on a lost connection", errOf(c.CreateToken(t.Context(), aCard("next"))), must.Text(""))
+		must.Match(t, "it could be committed", tx.Commit(), must.Text(""))
 	},
 }
 
@@ -268,9 +252,7 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 	}
 	for range callers {
 		must.Get(in.Tokenize(t.Context(), document("")))(t)
-		if err := <-outside; !errors.Is(err, vault.ErrUnavailable) {
-			t.Errorf("beside the transaction: got %v, want ErrUnavailable", err)
-		}
+		wantError(t, "beside the transaction", <-outside, vault.ErrUnavailable)
 	}
 	commit(t, tx)
 	if page, err := s.Owner.ListTokens(t.Context(), vault.ListTokensParams{}); err != nil || page.Pagination.TotalItems != 1+callers*300 {

@@ -152,9 +152,7 @@ func TestInTxCommits(t *testing.T) {
 			in := c.InTx(tx)
 			card := create(t, in, aCard("card-"+name))
 			s.order(t, tx, orders, card)
-			if got := get(t, in, card.ID); got.ID != card.ID {
-				t.Errorf("%s: the transaction does not see its own token", name)
-			}
+			same(t, name+": the transaction does not see its own token", get(t, in, card.ID).ID, card.ID)
 			same(t, name+": the transaction lists", total(t, in), before+1)
 			if s.Beside {
 				wantError(t, name+": before the commit", errOf(c.GetToken(t.Context(), card.ID)), vault.ErrNotFound)
@@ -225,9 +223,7 @@ func TestInTxAfterRefusals(t *testing.T) {
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
 		wantError(t, "an id that is taken", errOf(c.CreateToken(ctx, aCard("taken"))), vault.ErrConflict)
-		if dup := create(t, c.Client, unique("second", mastercard)); dup.ID != first.ID {
-			t.Errorf("a duplicate of what is committed became %s", dup.ID)
-		}
+		same(t, "a duplicate of what is committed became", create(t, c.Client, unique("second", mastercard)).ID, first.ID)
 		mine := create(t, c.Client, unique("mine", "4111111111111111"))
 		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
 			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)

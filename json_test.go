@@ -200,10 +200,8 @@ func TestValuesDoNotLog(t *testing.T) {
 func TestValuesStillEncodeAndCompare(t *testing.T) {
 	t.Parallel()
 	tok := vault.Token{ID: "a", Data: vault.JSON(`"S3cr3t"`)}
-	text, err := json.Marshal(tok)
-	if err != nil || !strings.Contains(string(text), secret) {
-		t.Errorf("JSON: %s, %v", text, err)
-	}
+	text := must.Get(json.Marshal(tok))(t)
+	must.Contain(t, "JSON", string(text), secret)
 	other := tok
 	other.Data = vault.JSON(`"other"`)
 	if diff := cmp.Diff(tok, other); !strings.Contains(diff, secret) {
@@ -216,9 +214,7 @@ func TestValuesStillEncodeAndCompare(t *testing.T) {
 func leaksNot(t *testing.T, what, printed string) {
 	t.Helper()
 	for _, form := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), fmt.Sprintf("%d", []byte(secret))} {
-		if strings.Contains(printed, form) {
-			t.Errorf("%s shows the secret: %s", what, printed)
-		}
+		must.Lack(t, what+" shows the secret", printed, form)
 	}
 }
 
@@ -418,9 +414,7 @@ func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
 			t.Fatalf("%d members became %d", in.Len(), out.Len())
 		}
 		for i, m := range in.Members() {
-			if out.Members()[i].Name != m.Name {
-				t.Fatal("a key has changed")
-			}
+			same(t, "a key has changed", out.Members()[i].Name, m.Name)
 			resolve(t, c, m.Value, out.Members()[i].Value)
 		}
 	case in.Kind() == jsonx.Array:
@@ -439,13 +433,9 @@ func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
 func reveals(t *testing.T, c *vault.Client, id string, want jsonx.Value) {
 	t.Helper()
 	tok := must.Get(c.GetToken(t.Context(), id))(t)
-	if string(tok.Data) != string(want.JSON()) {
-		t.Errorf("read %s, stored %s", tok.Data, want.JSON())
-	}
+	same(t, "read", string(tok.Data), string(want.JSON()))
 	used := must.Get(c.Detokenize(t.Context(), []string{"{{ " + id + " }}"}))(t)
-	if string(used) != "["+string(want.JSON())+"]" {
-		t.Errorf("used %s, stored %s", used, want.JSON())
-	}
+	same(t, "used", string(used), "["+string(want.JSON())+"]")
 }
 
 // naiveMerge is the pseudocode of RFC 7386 on Go values.
@@ -554,14 +544,11 @@ func TestSecretDoesNotPrint(t *testing.T) {
 		must.Do(t, htmltemplate.Must(htmltemplate.New("").Parse(`{{ . }}<script>{{ . }}</script>`)).Execute(&out, x))
 	}
 	for _, form := range []string{value, fmt.Sprintf("%x", value), fmt.Sprintf("%X", value), fmt.Sprint([]byte(value)), "aHVudGVy"} {
-		if strings.Contains(out.String(), form) {
-			t.Errorf("the value is printed as %q", form)
-		}
+		must.Lack(t, "the value is printed as", out.String(), form)
 	}
 	same(t, "it prints as", fmt.Sprintf("%v %s %+v %#v [%v]", key, key, key, key, s.None), "hidden hidden hidden hidden []")
-	if key.Reveal() != value || string(s.Keys[0].Reveal()) != value {
-		t.Error("Reveal returns another value")
-	}
+	same(t, "key", key.Reveal(), value)
+	same(t, "first key", string(s.Keys[0].Reveal()), value)
 }
 
 func TestSecretReadsJSON(t *testing.T) {
@@ -572,9 +559,8 @@ func TestSecretReadsJSON(t *testing.T) {
 		t.Error("the values are others")
 	}
 	err := json.Unmarshal([]byte(`{"None":"hunter2"}`), &s)
-	if !errors.Is(err, vault.ErrInvalid) || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("a value of another type: %v", err)
-	}
+	wantError(t, "a value of another type", err, vault.ErrInvalid)
+	must.Lack(t, "its error", err.Error(), "hunter2")
 	if err := json.Unmarshal([]byte(`null`), &s.APIKey); err != nil || !s.APIKey.IsZero() || s.APIKey.Reveal() != "" {
 		t.Errorf("null: %v", err)
 	}
@@ -594,8 +580,7 @@ func TestSecretReadsText(t *testing.T) {
 	source := []byte("hunter2")
 	must.Do(t, errors.Join(text.UnmarshalText(source), binary.UnmarshalText(source)))
 	source[0] = 'p'
-	if text.Reveal() != "hunter2" || string(binary.Reveal()) != "hunter2" {
-		t.Error("the values are others")
-	}
+	same(t, "text", text.Reveal(), "hunter2")
+	same(t, "binary", string(binary.Reveal()), "hunter2")
 	wantError(t, "a number from text", number.UnmarshalText([]byte("42")), vault.ErrInvalid)
 }

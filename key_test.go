@@ -167,9 +167,7 @@ func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 			if err == nil {
 				defer v.Close()
 			}
-			if opened := err == nil; opened != (test.want == nil) {
-				t.Fatalf("opened: %v, %v", opened, err)
-			}
+			same(t, fmt.Sprint("opened: ", err), err == nil, test.want == nil)
 			for _, want := range test.want {
 				wantError(t, name, err, want)
 			}
@@ -223,9 +221,7 @@ func newRotating(t *testing.T) *rotating {
 	r := &rotating{key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start)}
 	for i := range r.vaults {
 		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.store = store
 		cfg := &vault.Config{Now: r.clock.Now, SweepEvery: -1, WorkEvery: -1}
 		if !long.Run {
@@ -297,9 +293,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	app := must.Get(r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
 	var runs atomic.Int32
 	onceKey := vault.IdempotencyKey{Key: "before"}
-	if _, _, err := r.c.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil {
-		t.Fatal(err)
-	}
+	replays(t, "the first", false)(r.c.Once(t.Context(), onceKey, creating(&runs, generic)))
 	same(t, "version at first", r.ring(t).Version(), 1)
 
 	// The first attempt is interrupted after its first batch.
@@ -334,9 +328,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 				wantData(t, "data", get(t, c.Client, id).Data, fmt.Sprint(at))
 				update(t, c.Client, id, `{"metadata":{"k":"v"}}`)
 				create(t, c.Client, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.TypeGeneric, Data: "new"})
-				if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
-					t.Errorf("authenticate: %v", err)
-				}
+				wantError(t, "authenticate", errOf(v.Authenticate(t.Context(), app.Key)), nil)
 				if i == 0 {
 					busy.Done()
 				}
@@ -371,9 +363,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 		wantData(t, "card", get(t, c.Client, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
 		page := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:index"}))(t)
 		same(t, "search finds", page.Pagination.TotalItems, 250)
-		if _, replayed, err := c.Client.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
-			t.Errorf("an earlier response: replayed %v, %v", replayed, err)
-		}
+		replays(t, "an earlier response", true)(c.Client.Once(t.Context(), onceKey, creating(&runs, generic)))
 		authenticated(t, v, app.Key)
 	}
 	page := must.Get(r.c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}))(t)
@@ -455,14 +445,10 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 				change(&rows[i])
 			}
 		}
-		tok, err := c.GetToken(t.Context(), "strict")
-		if err == nil {
-			t.Errorf("%s changed: the token opens as %s", name, tok.Data)
-		}
+		_, err := c.GetToken(t.Context(), "strict")
+		must.Match(t, name+" changed", err, must.Text(""))
 		wantSilent(t, err, visa, mastercard)
-		if _, err := c.Detokenize(t.Context(), vault.JSON(`"{{ strict }}"`)); err == nil {
-			t.Errorf("%s changed: the token can be used", name)
-		}
+		must.Match(t, name+" changed: the token can be used", errOf(c.Detokenize(t.Context(), vault.JSON(`"{{ strict }}"`))), must.Text(""))
 	}
 	store.tokens = nil
 	get(t, c, "strict")
@@ -530,9 +516,7 @@ func TestStorageSeesNoValues(t *testing.T) {
 	see := func(where string, parts ...[]byte) {
 		for _, part := range parts {
 			for _, s := range secrets {
-				if strings.Contains(string(part), s) {
-					t.Errorf("%s holds %s", where, s)
-				}
+				must.Lack(t, where, string(part), s)
 			}
 		}
 	}

@@ -148,9 +148,7 @@ func TestCursorOfLargeTokens(t *testing.T) {
 	same(t, "tokens", got, want)
 	same(t, "pages", pages, 2)
 	_, err := v.Owner.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 4}}, "")
-	if !errors.Is(err, vault.ErrInvalid) {
-		t.Errorf("a page that is too large: %v", err)
-	}
+	wantError(t, "a page that is too large", err, vault.ErrInvalid)
 }
 
 // collect returns the ids that an iterator yields, and checks that none comes
@@ -207,9 +205,7 @@ func TestIterators(t *testing.T) {
 	same(t, "sessions", collect(t, v.Management.AllSessions(ctx),
 		func(s *vault.SessionInfo) string { return s.ID.String() }, nil), sessions)
 	for _, err := range v.Private.AllLogs(ctx, vault.ListLogsParams{}) {
-		if !errors.Is(err, vault.ErrForbidden) {
-			t.Errorf("the log for a private key: %v", err)
-		}
+		wantError(t, "the log for a private key", err, vault.ErrForbidden)
 	}
 }
 
@@ -235,9 +231,7 @@ func TestIteratorsDuringWrites(t *testing.T) {
 				default:
 				}
 				if i < len(part) {
-					if err := v.Owner.DeleteToken(ctx, part[i]); err != nil {
-						t.Error(err)
-					}
+					wantError(t, "DeleteToken", v.Owner.DeleteToken(ctx, part[i]), nil)
 				}
 				if _, err := v.Owner.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: i}); err != nil {
 					t.Error(err)
@@ -405,9 +399,7 @@ func TestFollowLateCommits(t *testing.T) {
 		// Saved entries are not repeated, and unsaved entries are.
 		create(t, s.Owner.Client, aCard("after"))
 		again := tailOf(t, s.Owner.Client, f.cursor)
-		if got := again.cards("after create"); len(got) != 1 {
-			t.Errorf("from the cursor: %q", got)
-		}
+		same(t, "from the cursor", len(again.cards("after create")), 1)
 		all := tailOf(t, s.Owner.Client, vault.LogsSince(s.Clock.Now().Add(-time.Hour)))
 		all.cards("after create")
 		for _, e := range want {
@@ -452,14 +444,10 @@ func TestFollowFromTwoNodes(t *testing.T) {
 					}
 					in, open = c.InTx(tx), append(open, tx)
 				}
-				if _, err := in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i))); err != nil {
-					t.Error(err)
-				}
+				wantError(t, "CreateToken", errOf(in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i)))), nil)
 				// Transactions stay open while others begin and end.
 				for len(open) > 3 || i == each-1 && len(open) > 0 {
-					if err := open[0].Commit(); err != nil {
-						t.Error(err)
-					}
+					wantError(t, "Commit", open[0].Commit(), nil)
 					open = open[1:]
 				}
 			}
@@ -580,9 +568,7 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	}
 	wantError(t, "one too many", <-ended, vault.ErrBusy)
 	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner.Client} {
-		if _, err := c.NextLogs(t.Context(), "", time.Millisecond); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantError(t, name, errOf(c.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	}
 	cancel()
 	for range sinks.MaxApplicationFollowers {

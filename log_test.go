@@ -43,9 +43,7 @@ func TestOneEntryForEachEntity(t *testing.T) {
 		}
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s leaves %q, want %q", name, got, want)
-		}
+		same(t, name+" leaves", got, want)
 	}
 	c := v.Private
 	step("create", func() {
@@ -99,9 +97,8 @@ func TestEntriesOfAdministration(t *testing.T) {
 	must.Get(v.Sweep(t.Context()))(t)
 	last := entries(t, v, vault.ListLogsParams{EntityType: "session"})[2]
 	same(t, "message", last.Message, "Session expired")
-	if last.ActorID != (uuid.UUID{}) || last.ActorType != "" {
-		t.Errorf("the sweep has an actor: %v %s", last.ActorID, last.ActorType)
-	}
+	same(t, "actor of the sweep", last.ActorID, uuid.UUID{})
+	same(t, "type of the sweep's actor", last.ActorType, "")
 }
 
 func TestLogFilters(t *testing.T) {
@@ -250,9 +247,7 @@ func TestLogHoldsNoData(t *testing.T) {
 	detokenize(t, v.Private, `"{{ `+tok.ID+` }}"`)
 	for _, e := range entries(t, v, vault.ListLogsParams{}) {
 		for _, secret := range []string{visa, mastercard, "987", "4242", "m3tadata"} {
-			if text := fmt.Sprint(e.Message, e.EntityType, e.Operation); strings.Contains(text, secret) {
-				t.Errorf("an entry holds data: %s", text)
-			}
+			must.Lack(t, "an entry", fmt.Sprint(e.Message, e.EntityType, e.Operation), secret)
 		}
 	}
 }
@@ -337,9 +332,7 @@ func TestReadThenLog(t *testing.T) {
 			v, store := readLogged(t, test.cfg)
 			tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			test.read(t, v, tok.ID)
-			if len(store.asked) > 0 {
-				t.Errorf("ReadToken was called %d times", len(store.asked))
-			}
+			same(t, "ReadToken was called", len(store.asked), 0)
 			reads := 0
 			for _, e := range entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
 				if e.Operation == "read" {
@@ -377,9 +370,7 @@ func TestLogRetentionIsChecked(t *testing.T) {
 			err = v.Close()
 			fallthrough
 		case ok:
-			if err != nil {
-				t.Errorf("%s: %v", retention, err)
-			}
+			wantError(t, fmt.Sprint(retention), err, nil)
 		case err == nil:
 			_ = v.Close()
 			t.Errorf("%s was accepted", retention)
@@ -473,7 +464,7 @@ func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	v.Clock.Advance(year + time.Second)
 	swept, err := v.Sweep(t.Context())
 	wantError(t, "a tenant whose entries stay", err, errDown)
-	contains(t, "the error", err.Error(), v.Acme.ID.String())
+	must.Contain(t, "the error", err.Error(), v.Acme.ID.String())
 	same(t, "swept of the other", swept, vault.Swept{Logs: 1})
 	same(t, "entries of the other", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
 }
@@ -554,9 +545,7 @@ func TestPingQueriesOnceASecond(t *testing.T) {
 	var probes sync.WaitGroup
 	for range 50 {
 		probes.Go(func() {
-			if err := v.Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
+			wantError(t, "Ping", v.Ping(t.Context()), nil)
 		})
 	}
 	probes.Wait()
@@ -711,9 +700,7 @@ func TestStartAndStop(t *testing.T) {
 	var acme *vault.Tenant
 	for range 2 {
 		v, err := vault.Open(ctx, onDisk(t, path), key, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if acme, err = v.EnsureTenant(ctx, "Acme"); err != nil {
 			t.Fatal(err)
 		}

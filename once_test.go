@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-72ea4aab/vault"
@@ -37,6 +36,18 @@ func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *va
 
 var generic = vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}
 
+// replays returns a function that checks a result of Once, which must not be an
+// error: a stored response, or the response of work that ran.
+func replays(t testing.TB, what string, want bool) func(vault.StoredResponse, bool, error) vault.StoredResponse {
+	return func(got vault.StoredResponse, replayed bool, err error) vault.StoredResponse {
+		t.Helper()
+		if err != nil || replayed != want {
+			t.Errorf("%s: replayed %v, want %v, %v", what, replayed, want, err)
+		}
+		return got
+	}
+}
+
 // leases are the two modes of Once.
 var leases = map[string]time.Duration{"held": 0, "leased": time.Minute}
 
@@ -48,24 +59,16 @@ func TestOnceReplays(t *testing.T) {
 			v := vaulttest.New(t)
 			var runs atomic.Int32
 			key := vault.IdempotencyKey{Scope: "POST /tokens", Key: "abc", Lease: lease}
-			first, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
-			if err != nil || replayed {
-				t.Fatalf("the first: replayed %v, %v", replayed, err)
-			}
+			first := replays(t, "the first", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 			v.Clock.Advance(24*time.Hour - time.Microsecond)
-			second, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
-			if err != nil || !replayed {
-				t.Fatalf("the second: replayed %v, %v", replayed, err)
-			}
+			second := replays(t, "the second", true)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 			same(t, "answer", second, first)
 			same(t, "runs", runs.Load(), 1)
 			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 			same(t, "tokens", total, 1)
 			v.Clock.Advance(time.Microsecond)
-			third, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
-			if err != nil || replayed || third.Header.Get("Location") == first.Header.Get("Location") {
-				t.Errorf("after 24 hours: replayed %v, %v", replayed, err)
-			}
+			replays(t, "after 24 hours", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
+			same(t, "runs after 24 hours", runs.Load(), 2)
 		})
 	}
 }
@@ -77,9 +80,7 @@ func TestOnceStoresAnyResponse(t *testing.T) {
 		for range 2 {
 			got, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: fmt.Sprint(i)}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return want, nil })
 			must.Do(t, err)
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("response (-want +got):\n%s", diff)
-			}
+			must.Same(t, "response", want, got, cmpopts.EquateEmpty())
 		}
 	}
 }
@@ -122,10 +123,7 @@ func TestOnceScope(t *testing.T) {
 	} {
 		before := runs.Load()
 		for want := range 2 {
-			_, replayed, err := tt.c.Once(t.Context(), vault.IdempotencyKey{Scope: tt.scope, Key: tt.key}, creating(&runs, generic))
-			if err != nil || replayed != (want == 1) {
-				t.Errorf("%s, attempt %d: replayed %v, %v", name, want+1, replayed, err)
-			}
+			replays(t, name, want == 1)(tt.c.Once(t.Context(), vault.IdempotencyKey{Scope: tt.scope, Key: tt.key}, creating(&runs, generic)))
 		}
 		same(t, name+": runs", runs.Load()-before, 1)
 	}
@@ -141,9 +139,7 @@ func TestOnceKeyIsPrintable(t *testing.T) {
 	}
 	same(t, "runs", runs.Load(), 0)
 	for _, key := range []string{"x", strings.Repeat("x", 255), " !~", `"'{}`} {
-		if _, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: key}, creating(&runs, generic)); err != nil {
-			t.Errorf("%q: %v", key, err)
-		}
+		replays(t, key, false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: key}, creating(&runs, generic)))
 	}
 }
 
@@ -171,9 +167,7 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 			found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 			same(t, fmt.Sprintf("the failure left tokens: %v", found), total, 0)
 			same(t, "log entries of tokens", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 0)
-			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
-				t.Errorf("the next try: replayed %v, %v", replayed, err)
-			}
+			replays(t, "the next try", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 			same(t, "runs", runs.Load(), 2)
 		})
 	}
@@ -191,9 +185,7 @@ func TestOnceInProgress(t *testing.T) {
 			_, _, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				_, _, err := v.Private.Once(ctx, key, creating(&runs, generic))
 				wantError(t, "within", err, vault.ErrConflict)
-				if _, _, err := v.Private.Once(ctx, vault.IdempotencyKey{Key: "other"}, creating(&runs, generic)); err != nil {
-					t.Errorf("another key within: %v", err)
-				}
+				replays(t, "another key within", false)(v.Private.Once(ctx, vault.IdempotencyKey{Key: "other"}, creating(&runs, generic)))
 				return vault.StoredResponse{}, nil
 			})
 			must.Do(t, err)
@@ -224,9 +216,7 @@ func TestOnceAcrossNodes(t *testing.T) {
 			}
 			wg.Wait()
 			found, total := list(t, tenant, vault.ListTokensParams{})
-			if total != 1 {
-				t.Fatalf("%d tokens are stored, want 1", total)
-			}
+			same(t, "total", total, 1)
 			for _, l := range locations {
 				if l != "" && l != found[0] {
 					t.Errorf("a response names %s, stored is %s", l, found[0])
@@ -253,12 +243,8 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 			var runs atomic.Int32
 			answers := make([]vault.StoredResponse, 2)
 			for i := range answers {
-				var replayed bool
-				var err error
-				answers[i], replayed, err = vaults[i].Tenant(tenant.TenantID()).Client.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p))
-				if err != nil || replayed != (i == 1) {
-					t.Fatalf("node %d: replayed %v, %v", i, replayed, err)
-				}
+				c := vaults[i].Tenant(tenant.TenantID()).Client
+				answers[i] = replays(t, fmt.Sprint("node ", i), i == 1)(c.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p)))
 			}
 			same(t, "answer", answers[1], answers[0])
 			_, total := list(t, tenant, vault.ListTokensParams{})
@@ -281,17 +267,12 @@ func TestOnceLeaseExpires(t *testing.T) {
 		_, _, err := there.Client.Once(ctx, key, creating(&runs, generic))
 		wantError(t, "while the lease runs", err, vault.ErrConflict)
 		clock.Advance(time.Microsecond)
-		if _, replayed, err := there.Client.Once(ctx, key, creating(&runs, generic)); err != nil || replayed {
-			t.Errorf("after the lease: replayed %v, %v", replayed, err)
-		}
+		replays(t, "after the lease", false)(there.Client.Once(ctx, key, creating(&runs, generic)))
 		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"})(ctx, c)
 	})
 	wantError(t, "the node that was too slow", err, vault.ErrConflict)
 	wantError(t, "what it wanted to write", errOf(tenant.GetToken(t.Context(), "late")), vault.ErrNotFound)
-	_, replayed, err := tenant.Once(t.Context(), key, creating(&runs, generic))
-	if err != nil || !replayed {
-		t.Errorf("later: replayed %v, %v", replayed, err)
-	}
+	replays(t, "later", true)(tenant.Once(t.Context(), key, creating(&runs, generic)))
 	same(t, "runs", runs.Load(), 2)
 }
 
@@ -320,12 +301,8 @@ func TestOnceIsAtomic(t *testing.T) {
 			if len(last.InsertTokens) != 2 || len(last.Logs) != 2 || last.Claim == nil || last.Claim.Answer == nil {
 				t.Errorf("the change holds %d tokens and %d entries, and a claim: %v", len(last.InsertTokens), len(last.Logs), last.Claim != nil)
 			}
-			if strings.Contains(string(last.Claim.Answer), "s3cr3t") {
-				t.Error("the response is stored in plaintext")
-			}
-			if want := map[string]int{"held": 1, "leased": 2}[name]; len(changes) != want {
-				t.Errorf("%d changes, want %d", len(changes), want)
-			}
+			must.Lack(t, "the stored response", string(last.Claim.Answer), "s3cr3t")
+			same(t, "changes", len(changes), map[string]int{"held": 1, "leased": 2}[name])
 
 			store.before = func(call string, ch *storage.Change) error {
 				if call == "Write" && len(ch.InsertTokens) > 0 {
@@ -338,9 +315,7 @@ func TestOnceIsAtomic(t *testing.T) {
 			_, _, err = v.Private.Once(t.Context(), key, creating(&runs, generic))
 			wantError(t, "when the database fails", err, errDown)
 			store.before = nil
-			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
-				t.Errorf("when the database is back: replayed %v, %v", replayed, err)
-			}
+			replays(t, "when the database is back", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 		})
 	}
 }
@@ -388,9 +363,7 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	v := vaulttest.New(t)
 	var runs atomic.Int32
 	key := vault.IdempotencyKey{Key: "abc"}
-	if _, _, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil {
-		t.Fatal(err)
-	}
+	replays(t, "the first", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Private.ApplicationID()))
 	_, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
 	wantError(t, "a revoked key", err, vault.ErrUnauthenticated)
@@ -536,10 +509,7 @@ func TestStoredResponseOfARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newReplayWorld(t)
-			first, replayed, err := w.react(t, c.args)
-			if err != nil || replayed {
-				t.Fatalf("the run: %v, %v", replayed, err)
-			}
+			first := replays(t, "the run", false)(w.react(t, c.args))
 			if c.then != nil {
 				must.Do(t, c.then(t.Context(), w))
 			}
@@ -573,9 +543,7 @@ func TestStoredResponseOfTooManyTokensIsWithdrawn(t *testing.T) {
 	for piece := range slices.Chunk(all, 500) {
 		must.Get(w.Owner.Tokenize(t.Context(), piece))(t)
 	}
-	if _, _, err := w.react(t, `{"many":1001}`); err != nil {
-		t.Fatal(err)
-	}
+	replays(t, "the first", false)(w.react(t, `{"many":1001}`))
 	_, _, err := w.react(t, `{"many":1001}`)
 	wantError(t, "the replay", err, vault.ErrWithdrawn)
 	same(t, "the code ran", w.runs, 1)

@@ -198,10 +198,7 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 		t.Errorf("after the removal: %v", err)
 	}
 	must.Get(nodes[0].Checkpoint(t.Context()))(t)
-	report, err := nodes[0].VerifyLogs(t.Context(), nil)
-	if err != nil || !report.OK() {
-		t.Errorf("verification: %+v, %v", report, err)
-	}
+	intact(t, "verification")(nodes[0].VerifyLogs(t.Context(), nil))
 }
 
 // A process that is killed at any write of a change of keys leaves a tenant that opens
@@ -265,9 +262,7 @@ func TestChangesOfKeysAreKilled(t *testing.T) {
 					if must := c.from == c.to || when != "after the kill"; must && alone != (c.to == "") {
 						t.Errorf("%s, killed at write %d: the master key alone opens the tenant: %v", when, n, alone)
 					}
-					if err := c.do(t, fresh, tenant); err != nil {
-						t.Errorf("killed at write %d: the next call: %v", n, err)
-					}
+					wantError(t, fmt.Sprint("killed at write ", n, ": the next call"), c.do(t, fresh, tenant), nil)
 				}
 				messages := keyEntries(t, fresh, tenant)
 				for i := range messages {
@@ -304,10 +299,8 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 	wantError(t, "an erasure by a search", err, vault.ErrKeyDenied)
 	_, err = c.Masked().EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID}, Reason: "case 1"})
 	wantError(t, "an erasure by others", err, vault.ErrKeyDenied)
-	done, err := c.EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID, "unknown"}, Reason: "case 1"})
-	if err != nil || done.Count != 1 {
-		t.Fatalf("erasure: %+v, %v", done, err)
-	}
+	done := must.Get(c.EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID, "unknown"}, Reason: "case 1"}))(t)
+	same(t, "erasure", done.Count, 1)
 	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityID: gone.ID, Operation: vault.OperationDelete})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Message != "Token erased (unopened)" {
 		t.Errorf("the entry: %+v, %v", page, err)
@@ -327,8 +320,5 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 	must.Do(t, v.DeleteTenant(t.Context(), tenant))
 	wantError(t, "the deleted tenant", reads(t, v, tenant, kept.ID), vault.ErrNotFound)
 	same(t, "the entry of the deleted tenant", o.ended.Load(), any("Tenant deleted (unopened)"))
-	report, err := v.VerifyLogs(t.Context(), nil)
-	if err != nil || !report.OK() {
-		t.Errorf("verification: %+v, %v", report, err)
-	}
+	intact(t, "verification")(v.VerifyLogs(t.Context(), nil))
 }

@@ -116,9 +116,7 @@ func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
 			t.Parallel()
 			got := must.Get(through(t, v.Private, tc.typ, tc.body))(t)
 			same(t, "sent", got.body, tc.want)
-			if got.req.ContentLength != int64(len(tc.want)) {
-				t.Errorf("Content-Length %d, want %d", got.req.ContentLength, len(tc.want))
-			}
+			same(t, "Content-Length", got.req.ContentLength, int64(len(tc.want)))
 		})
 	}
 }
@@ -233,10 +231,9 @@ func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
 		t.Error("the request was changed")
 	}
 	again := must.Get(seen.req.GetBody())(t)
-	text, err := io.ReadAll(again)
-	if err != nil || string(text) != "secret" || seen.body != "secret" {
-		t.Errorf("sent %q, again %q, %v", seen.body, text, err)
-	}
+	text := must.Get(io.ReadAll(again))(t)
+	same(t, "the second body", string(text), "secret")
+	same(t, "the first body", seen.body, "secret")
 }
 
 // closer is a body that records whether it is closed.
@@ -441,9 +438,7 @@ func TestUnknownTokensInRuns(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "1", Configuration: map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for path, args := range map[string]any{"args.card": map[string]any{"card": "{{ nobody }}"}, "args": "{{ nobody }}"} {
 		wantFields(t, "now", errOf(v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: args})), path)
 		_, err = v.Private.ReactAsync(t.Context(), r.ID, vault.ReactParams{Args: args, CallbackURL: "https://a.example/done"})
@@ -481,7 +476,7 @@ func TestTakenIDsInABatch(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		same(t, path, taken.Fields, map[string][]string{path: {"is the id of another token"}})
-		contains(t, "the error", err.Error(), path)
+		must.Contain(t, "the error", err.Error(), path)
 	}
 	wantError(t, "a single token", errOf(v.Private.Tokenize(t.Context(), request("taken"))), vault.ErrConflict)
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {

@@ -212,9 +212,7 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	ctx := vault.WithTraceparent(t.Context(), traceparent, "a=1")
 	job := must.Get(w.Private.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
 	must.Do(t, w.Work(t.Context()))
-	if hook.count() != 1 {
-		t.Fatalf("%d callbacks, want 1", hook.count())
-	}
+	same(t, "callbacks", hook.count(), 1)
 	var result struct {
 		Raw    map[string]string
 		Tokens string
@@ -244,7 +242,7 @@ func TestReactRefusesACallbackAndReactAsyncNeedsOne(t *testing.T) {
 	})
 	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: "https://example.com/"})
 	wantFields(t, "React with a callback", err, "callback_url")
-	contains(t, "the error", err.Error(), "ReactAsync")
+	must.Contain(t, "the error", err.Error(), "ReactAsync")
 	_, err = w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})
 	wantFields(t, "ReactAsync without a callback", err, "callback_url")
 }
@@ -264,14 +262,10 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 		3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 40 * time.Minute, 90 * time.Minute} {
 		w.Clock.Advance(delay * 89 / 100)
 		work()
-		if got := hook.count(); got != i+1 {
-			t.Fatalf("%d tries before %s have passed, want %d", got, delay, i+1)
-		}
+		same(t, fmt.Sprint(delay), hook.count(), i+1)
 		w.Clock.Advance(delay * 22 / 100)
 		work()
-		if got := hook.count(); got != i+2 {
-			t.Fatalf("%d tries after %s have passed, want %d", got, delay, i+2)
-		}
+		same(t, fmt.Sprint(delay), hook.count(), i+2)
 	}
 	w.Clock.Advance(1000 * time.Hour)
 	work()
@@ -421,14 +415,11 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 	kill()
 	<-gone
 	must.Do(t, w.Work(t.Context()))
-	if hook.count() != 0 {
-		t.Fatal("the job was taken before its lease had ended")
-	}
+	same(t, "the job was taken before its lease had ended", hook.count(), 0)
 	w.Clock.Advance(time.Minute)
 	must.Do(t, w.Work(t.Context()))
-	if hook.count() != 1 || string(hook.bodies[0]) != `{"raw":1}` {
-		t.Errorf("callbacks: %d, %s", hook.count(), hook.bodies)
-	}
+	same(t, "callbacks", hook.count(), 1)
+	same(t, "the callback", string(hook.bodies[0]), `{"raw":1}`)
 }
 
 // callback is the error in a callback.

@@ -291,9 +291,7 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		replaced := must.Get(c.ReplaceProxy(t.Context(), created.ID, p))(t)
 		patched := must.Get(c.PatchProxy(t.Context(), created.ID, vault.JSON(`{"name":"y"}`)))(t)
 		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
-			if shown := got.Configuration != nil; shown != read {
-				t.Errorf("%s by a client that may read (%v) shows %v", what, read, got.Configuration)
-			}
+			same(t, fmt.Sprint(what, " by a client that may read: ", got.Configuration), got.Configuration != nil, read)
 		}
 		stored := must.Get(v.Management.GetProxy(t.Context(), created.ID))(t)
 		same(t, "what is stored", stored.Configuration, p.Configuration)
@@ -346,10 +344,8 @@ func TestParamsOfReadEntities(t *testing.T) {
 	same(t, "proxy", x.Params(), xp)
 	x.Params().RequestTransform.Code, *x.Params().RequireAuth = "", true
 	same(t, "proxy, after its parameters were changed", x.Params(), xp)
-	y, err := v.Management.ReplaceProxy(ctx, x.ID, x.Params())
-	if err != nil || y.Key != x.Key {
-		t.Fatalf("%v, %v", y, err)
-	}
+	y := must.Get(v.Management.ReplaceProxy(ctx, x.ID, x.Params()))(t)
+	same(t, "key", y.Key, x.Key)
 	same(t, "proxy put back", y.Params(), xp)
 
 	ap := vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask,
@@ -402,10 +398,9 @@ func TestADeadJobIsRetried(t *testing.T) {
 	}
 	must.Do(t, w.Work(t.Context()))
 	same(t, "callbacks", hook.count()-before, 1)
-	logs, err := w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"})
-	if err != nil || logs.Data[0].Message != "Reactor callback retried" || logs.Data[0].ActorName != "ops@example.com" {
-		t.Errorf("newest entry: %+v, %v", logs.Data[0], err)
-	}
+	logs := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"}))(t)
+	same(t, "newest entry", logs.Data[0].Message, "Reactor callback retried")
+	same(t, "actor of the newest entry", logs.Data[0].ActorName, "ops@example.com")
 }
 
 func TestADeadJobIsDiscarded(t *testing.T) {
@@ -419,10 +414,8 @@ func TestADeadJobIsDiscarded(t *testing.T) {
 		wantError(t, "discard", w.Owner.DiscardJob(t.Context(), id), vault.ErrNotFound)
 		wantError(t, "retry", w.Owner.RetryJob(t.Context(), id), vault.ErrNotFound)
 	}
-	jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true})
-	if err != nil || len(jobs) != 0 {
-		t.Errorf("jobs: %v, %v", jobs, err)
-	}
+	jobs := must.Get(w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true}))(t)
+	same(t, "jobs", len(jobs), 0)
 }
 
 // A change of a job inside Once is part of its commit.
@@ -443,10 +436,8 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 				return vault.StoredResponse{Status: http.StatusNoContent}, change(ctx, c, dead.ID)
 			})
 			must.Do(t, err)
-			jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true})
-			if err != nil || len(jobs) != 0 {
-				t.Errorf("dead jobs: %v, %v", jobs, err)
-			}
+			jobs := must.Get(w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true}))(t)
+			same(t, "dead jobs", len(jobs), 0)
 		})
 	}
 }
@@ -466,9 +457,8 @@ func TestRetriedResultOfADeletedCaller(t *testing.T) {
 		must.Do(t, w.Work(t.Context()))
 	}
 	last := string(hook.bodies[len(hook.bodies)-1])
-	if !strings.Contains(last, "401") || strings.Contains(last, "secret") {
-		t.Errorf("sent %s", last)
-	}
+	must.Contain(t, "the callback", last, "401")
+	must.Lack(t, "the callback", last, "secret")
 }
 
 // TestRetriedResultOfDeletedTokens checks that a result is not sent again if a
@@ -493,9 +483,8 @@ func TestRetriedResultOfDeletedTokens(t *testing.T) {
 				must.Do(t, w.Work(t.Context()))
 			}
 			last := string(hook.bodies[len(hook.bodies)-1])
-			if !strings.Contains(last, "409") || strings.Contains(last, visa) {
-				t.Errorf("sent %s", last)
-			}
+			must.Contain(t, "the callback", last, "409")
+			must.Lack(t, "the callback", last, visa)
 		})
 	}
 }

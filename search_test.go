@@ -1,7 +1,6 @@
 package vault_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -39,17 +38,15 @@ func TestListIsNewestFirstAndPaged(t *testing.T) {
 		want       []string
 		pages      int
 	}{
-		{0, 0, all[:20], 3}, {1, 20, all[:20], 3}, {2, 20, all[20:40], 3}, {3, 20, all[40:], 3}, {4, 20, nil, 3},
-		{1, 45, all, 1}, {1, 100, all, 1}, {45, 1, all[44:], 45}, {2, 7, all[7:14], 7}, {1 << 30, 100, nil, 1},
+		{0, 0, all[:20], 3}, {1, 20, all[:20], 3}, {2, 20, all[20:40], 3}, {3, 20, all[40:], 3}, {4, 20, []string{}, 3},
+		{1, 45, all, 1}, {1, 100, all, 1}, {45, 1, all[44:], 45}, {2, 7, all[7:14], 7}, {1 << 30, 100, []string{}, 1},
 	} {
 		page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Page: tt.page, Size: tt.size}})
 		if err != nil {
 			t.Errorf("page %d of %d: %v", tt.page, tt.size, err)
 			continue
 		}
-		if !slices.Equal(ids(page), tt.want) {
-			t.Errorf("page %d of %d: %v, want %v", tt.page, tt.size, ids(page), tt.want)
-		}
+		same(t, fmt.Sprint("page ", tt.page, " of ", tt.size), ids(page), tt.want)
 		same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 45, PageNumber: max(tt.page, 1),
 			PageSize: map[bool]int{true: 20, false: tt.size}[tt.size == 0], TotalPages: tt.pages})
 		if page.Data == nil {
@@ -156,14 +153,12 @@ func TestListUnderRules(t *testing.T) {
 				same(t, "page", found, tt.want[i:i+1])
 				same(t, "total", total, len(tt.want))
 			}
-			var walked []string
+			walked := []string{}
 			for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 				must.Do(t, err)
 				walked = append(walked, tok.ID)
 			}
-			if !slices.Equal(walked, tt.want) {
-				t.Errorf("AllTokens gives %v, want %v", walked, tt.want)
-			}
+			same(t, "AllTokens gives", walked, tt.want)
 		})
 	}
 }
@@ -205,9 +200,7 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
 		wantError(t, q, errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})), vault.ErrForbidden)
 	}
-	if got := search(t, c, "type:social_security_number"); !slices.Equal(got, []string{"ssn"}) {
-		t.Errorf("a search without data terms finds %v", got)
-	}
+	same(t, "a search without data terms", search(t, c, "type:social_security_number"), []string{"ssn"})
 }
 
 // A masked client cannot search by data, however the query is written, even if it
@@ -222,15 +215,11 @@ func TestMaskedClientsDoNotSearchByData(t *testing.T) {
 			after := func() error { return errOf(c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")) }
 			page := func() error { return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})) }
 			for _, err := range []error{page(), after()} {
-				if !errors.Is(err, vault.ErrForbidden) {
-					t.Errorf("%s: %s: %v", name, q, err)
-				}
+				wantError(t, name+": "+q, err, vault.ErrForbidden)
 			}
 		}
 		for _, q := range []string{"metadata.data:x", `metadata."data":x`, `id:"data:1" OR id:ssn`} {
-			if got := search(t, c, q); !slices.Equal(got, []string{"ssn"}) {
-				t.Errorf("%s: %s finds %v", name, q, got)
-			}
+			same(t, name+": "+q+" finds", search(t, c, q), []string{"ssn"})
 		}
 	}
 }
@@ -255,9 +244,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 		}
 	}
 	for _, err := range v.Public.AllTokens(t.Context(), vault.ListTokensParams{}) {
-		if !errors.Is(err, vault.ErrForbidden) {
-			t.Errorf("without the permission: %v", err)
-		}
+		wantError(t, "without the permission", err, vault.ErrForbidden)
 		n++
 	}
 	same(t, "values", n, 4)
@@ -295,9 +282,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	for name, err := range read(1) {
-		if err != nil {
-			t.Errorf("%s of one item: %v", name, err)
-		}
+		wantError(t, name+" of one item", err, nil)
 	}
 	if _, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "false"}, PageParams: vault.PageParams{Size: 100}}); err != nil {
 		t.Errorf("small items: %v", err)
@@ -351,9 +336,7 @@ func TestSearch(t *testing.T) {
 		"created_by:" + v.Private.ApplicationID().String(): {"ssn"}, "modified_by:" + v.Private.ApplicationID().String(): {"tok"},
 		"type:card OR type:token": {"tok", "card"}, "type:card AND data:8726": {}, "NOT type:card": {"tok", "ssn"}, "!(type:card OR id:tok)": {"ssn"}, "type:token metadata.none:x": {},
 	} {
-		if got := search(t, v.Private, q); !slices.Equal(got, want) {
-			t.Errorf("%s finds %v, want %v", q, got, want)
-		}
+		same(t, q+" finds", search(t, v.Private, q), want)
 	}
 }
 
@@ -517,7 +500,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 			continue // too long, or a range that ends before it starts
 		}
 		s := searchers[d.IntN(len(searchers))]
-		var want []string
+		want := []string{}
 		least := access.Redact
 		if asked.asksData {
 			least = access.Mask
@@ -529,9 +512,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 			}
 		}
 		got := search(t, s.c, q)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s finds %v, want %v", q, got, want)
-		}
+		same(t, q+" finds", got, want)
 		found += len(got)
 	}
 	if found == 0 {

@@ -30,9 +30,7 @@ func TestTenantLifecycle(t *testing.T) {
 	v := vaulttest.New(t)
 	got := must.Get(v.Management.GetTenant(t.Context()))(t)
 	unexported := cmpopts.IgnoreUnexported(vault.Tenant{})
-	if diff := cmp.Diff(v.Acme, got, unexported); diff != "" {
-		t.Errorf("tenant (-want +got):\n%s", diff)
-	}
+	must.Same(t, "tenant", v.Acme, got, unexported)
 	if !strings.HasPrefix(got.WebhookSecret, "whsec_") || got.Settings.DeduplicateTokens {
 		t.Error("a new tenant has no webhook secret, or deduplicates")
 	}
@@ -40,9 +38,7 @@ func TestTenantLifecycle(t *testing.T) {
 	got = must.Get(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}}))(t)
 	want := *v.Acme
 	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, vaulttest.Start.Add(time.Minute)
-	if diff := cmp.Diff(&want, got, unexported); diff != "" {
-		t.Errorf("updated tenant (-want +got):\n%s", diff)
-	}
+	must.Same(t, "updated tenant", &want, got, unexported)
 	for _, name := range []string{"", strings.Repeat("x", 201), "a\x00"} {
 		wantFields(t, "update", errOf(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})), "name")
 		wantFields(t, "create", errOf(v.CreateTenant(t.Context(), name)), "name")
@@ -141,21 +137,15 @@ func TestMasterKeyText(t *testing.T) {
 	parsed := must.Get(vault.ParseKey("\n " + key.Text() + " \n"))(t)
 	sealed := must.Get(key.Encrypt([]byte("x"), []byte("ad")))(t)
 	same(t, "the parsed key opens", string(must.Get(parsed.Decrypt(sealed, []byte("ad")))(t)), "x")
-	if _, err := parsed.Decrypt(sealed, []byte("other")); err == nil {
-		t.Error("opens with other associated data")
-	}
+	must.Match(t, "opens with other associated data", errOf(parsed.Decrypt(sealed, []byte("other"))), must.Text(""))
 	text := key.Text()
 	for name, bad := range map[string]string{"empty": "", "no prefix": text[9:], "cut off": text[:len(text)-1], "mistyped": text[:20] + string("12"[btoi(text[20] == '1')]) + text[21:], "longer": text + "1"} {
 		_, err := vault.ParseKey(bad)
 		wantSilent(t, err, text[9:])
-		if err == nil {
-			t.Errorf("%s: taken", name)
-		}
+		must.Match(t, name+": taken", err, must.Text(""))
 	}
 	for _, shown := range []string{key.String(), key.GoString()} {
-		if strings.Contains(shown, text[9:]) {
-			t.Error("the key is printed")
-		}
+		must.Lack(t, "the printed key", shown, text[9:])
 	}
 }
 
@@ -344,9 +334,7 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 		wantError(t, name+": the store", store.Ping(t.Context()), vault.ErrClosed)
 		same(t, name+": the runtime was closed", runtime.closed, 1)
 	}
-	if _, err := vault.Open(t.Context(), nil, vault.NewKey(), nil); err == nil {
-		t.Error("opened without a store")
-	}
+	must.Match(t, "opened without a store", errOf(vault.Open(t.Context(), nil, vault.NewKey(), nil)), must.Text(""))
 }
 
 // A run or code check that is interrupted because the vault closes its runtime
@@ -409,9 +397,7 @@ func TestStats(t *testing.T) {
 		}
 		same(t, "stats", stats(t, s.Owner), want)
 		s.Clock.Advance(2 * time.Minute)
-		if got := stats(t, s.Owner); got.Sessions != 0 {
-			t.Errorf("%d sessions are alive, want none", got.Sessions)
-		}
+		same(t, "sessions", stats(t, s.Owner).Sessions, 0)
 	})
 }
 
@@ -471,9 +457,7 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 		return nil
 	}
 	var runs atomic.Int32
-	if _, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)); err != nil {
-		t.Fatal(err)
-	}
+	replays(t, "the first", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)))
 	v.Clock.Advance(24*time.Hour - time.Microsecond)
 	sweep(t, v.Vault)
 	wantError(t, "before 24 hours", errOf(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), nil)

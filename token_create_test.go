@@ -220,9 +220,7 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	p := vault.TokenParams{ID: "{{ 'constant' }}", Type: vault.TypeGeneric, Data: "x"}
-	if tok := create(t, v.Private, p); tok.ID != "constant" {
-		t.Fatalf("the first id is %s", tok.ID)
-	}
+	same(t, "the first id", create(t, v.Private, p).ID, "constant")
 	const request = `{"type":"token","data":"x","id":"{{ 'constant' }}"}`
 	createIn := map[string]func() (string, error){
 		"CreateToken": func() (string, error) {
@@ -256,9 +254,7 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := uuid.Parse(id); err != nil {
-			t.Errorf("%s: the id is %s", name, id)
-		}
+		wantError(t, name+": the id is "+id, errOf(uuid.Parse(id)), nil)
 		wantData(t, name, get(t, v.Owner.Client, id).Data, `"x"`)
 	}
 }
@@ -332,9 +328,7 @@ func TestSearchIndexRules(t *testing.T) {
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, SearchIndexes: eleven})
 	wantFields(t, "eleven indexes", err, "search_indexes")
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
-	if len(tok.SearchIndexes) > 0 {
-		t.Errorf("an empty list restores the default: %v", tok.SearchIndexes)
-	}
+	same(t, "an empty list restores the default", len(tok.SearchIndexes), 0)
 }
 
 func TestMaskRules(t *testing.T) {
@@ -475,9 +469,7 @@ func TestDeduplicationMatches(t *testing.T) {
 			first, second := create(t, v.Owner.Client, tt.first), create(t, v.Owner.Client, tt.second)
 			same(t, "matches", first.ID == second.ID, tt.want)
 			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
-			if want := map[bool]int{true: 1, false: 2}[tt.want]; total != want {
-				t.Errorf("%d tokens are stored, want %d", total, want)
-			}
+			same(t, "tokens are stored", total, map[bool]int{true: 1, false: 2}[tt.want])
 		})
 	}
 }
@@ -491,9 +483,7 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 		t.Error("tokens are deduplicated by default")
 	}
 	setDeduplication(t, v, true)
-	if third := create(t, v.Private, plain); third.ID != first.ID {
-		t.Error("the setting does not match the oldest token")
-	}
+	same(t, "the setting does not match the oldest token", create(t, v.Private, plain).ID, first.ID)
 	no := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}
 	if fourth := create(t, v.Private, no); fourth.ID == first.ID {
 		t.Error("false in the call does not override the setting")
@@ -575,9 +565,7 @@ func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 		same(t, "id", got.ID, tok.ID)
 		same(t, "metadata", get(t, v.Private, tok.ID).Metadata, map[string]string{"k": "v"})
 	}
-	if again := create(t, v.Private, dedup("a")); again.ID != first.ID {
-		t.Error("the patched token is no longer found as a duplicate")
-	}
+	same(t, "the patched token is no longer found as a duplicate", create(t, v.Private, dedup("a")).ID, first.ID)
 }
 
 // Deduplication ignores expired tokens.
@@ -592,9 +580,7 @@ func TestDeduplicationIgnoresExpiredTokens(t *testing.T) {
 	if second.ID == first.ID {
 		t.Fatal("the expired token was returned")
 	}
-	if third := create(t, v.Private, dedup("a")); third.ID != second.ID {
-		t.Error("the new token is not found as a duplicate")
-	}
+	same(t, "the new token is not found as a duplicate", create(t, v.Private, dedup("a")).ID, second.ID)
 	soon.ExpiresAt = vaulttest.Start.Add(2 * time.Minute)
 	soon.Data = "b"
 	create(t, v.Private, soon)
@@ -623,9 +609,7 @@ func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	}
 	wg.Wait()
 	for _, id := range got {
-		if id != got[0] {
-			t.Fatalf("several tokens: %v", got)
-		}
+		same(t, "several tokens", id, got[0])
 	}
 	if _, total := list(t, c, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("%d tokens are stored, want 1", total)

@@ -203,9 +203,7 @@ func TestTokenizeOrder(t *testing.T) {
 	must.Do(t, tokenize(t, v.Private, `["1","2","3","4","5","6","7","8"]`).Decode(&want))
 	found, _ := list(t, v.Private, vault.ListTokensParams{})
 	for i := range want {
-		if found[len(found)-1-i] != want[i] {
-			t.Fatalf("listed as %v, made as %v", found, want)
-		}
+		same(t, "listed as", found[len(found)-1-i], want[i])
 	}
 }
 
@@ -292,7 +290,7 @@ func TestDetokenizeRefusesBadExpressions(t *testing.T) {
 	_, err := v.Private.Detokenize(t.Context(), vault.JSON(`["{{ text }}","{{ missing-1 }}","{{ missing-2 }}"]`))
 	wantFields(t, "unknown ids", err, "[1]", "[2]")
 	for _, part := range []string{"Failed to detokenize some tokens: missing-1", "missing-2"} {
-		contains(t, "the error", err.Error(), part)
+		must.Contain(t, "the error", err.Error(), part)
 	}
 	same(t, "log of a token in a failed request", operations(t, v, "text"), []string{"create", "use"}) // of the filter that failed
 }
@@ -353,9 +351,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 		t.Errorf("mask reveals more than the mask: %s", got)
 	}
 	_, err := masked.Detokenize(t.Context(), vault.JSON(`"{{ number }}"`))
-	if err == nil {
-		t.Error("a value without a mask is shown")
-	}
+	must.Match(t, "a value without a mask is shown", err, must.Text(""))
 	wantSilent(t, err, "1.10")
 	redacted := private(t, v, rule(1, "/", vault.TransformRedact, "token:use"))
 	wantError(t, "redact", errOf(redacted.Detokenize(t.Context(), vault.JSON(`"{{ text }}"`))), vault.ErrForbidden)
@@ -543,11 +539,8 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		secret := map[string]string{"a": "s3cr3t"}
 		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 		_, err := updater.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
-		if allowed && err != nil {
-			t.Errorf("%s: %v", patch, err)
-		}
+		wantAllowed(t, patch, err, allowed)
 		if !allowed {
-			wantError(t, patch, err, vault.ErrForbidden)
 			wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"a":"s3cr3t"}`)
 		}
 		for _, c := range []*vault.Client{reader, user, v.Owner.Client} {

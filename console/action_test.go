@@ -59,9 +59,7 @@ func (w *world) changes() []vault.LogEntry {
 	w.t.Helper()
 	var out []vault.LogEntry
 	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.ListLogsParams{}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		if e.Operation != vault.OperationRead {
 			out = append(out, *e)
 		}
@@ -81,14 +79,10 @@ func TestRolesAreEnforced(t *testing.T) {
 				continue
 			}
 			status, body := v.post(strings.TrimSuffix(w.inTenant(""), "/")+a.path, a.form)
-			if status != http.StatusForbidden {
-				t.Errorf("%s as %q: %d %s", name, role, status, body)
-			}
+			must.Same(t, name+" as "+role+": "+body, http.StatusForbidden, status)
 		}
 	}
-	if after := len(w.changes()); after != before {
-		t.Errorf("%d entries of changes were written", after-before)
-	}
+	must.Same(t, "entries of changes were written", before, len(w.changes()))
 	stranger := w.as("nobody")
 	for name, address := range w.pages() {
 		if status, body := stranger.get(address); status != http.StatusForbidden || strings.Contains(body, w.Acme.ID.String()) {
@@ -125,18 +119,12 @@ func TestOtherSitesAreRefused(t *testing.T) {
 				form[k] = values
 			}
 			status, body := v.send(strings.TrimSuffix(w.inTenant(""), "/")+a.path+"?form="+v.token, form, c.header)
-			if status != http.StatusForbidden {
-				t.Errorf("%s from %s: %d %s", what, name, status, body)
-			}
+			must.Same(t, what+" from "+name+": "+body, http.StatusForbidden, status)
 		}
 	}
-	if after := len(w.changes()); after != before {
-		t.Errorf("%d entries of changes were written", after-before)
-	}
+	must.Same(t, "entries of changes were written", before, len(w.changes()))
 	status, body := v.send(w.inTenant("jobs/"+w.dead.String()+"/discard"), nil, map[string]string{"Origin": w.server.URL})
-	if status != http.StatusSeeOther {
-		t.Errorf("a browser that sends no Sec-Fetch-Site: %d %s", status, body)
-	}
+	must.Same(t, "a browser that sends no Sec-Fetch-Site: "+body, http.StatusSeeOther, status)
 }
 
 // TestActionsAreLogged runs every action, and checks that the log names the user
@@ -169,9 +157,7 @@ func TestActionsAreLogged(t *testing.T) {
 		}
 		newest := w.newest(after)
 		got := []string{string(newest.Operation), newest.EntityType, newest.Message, newest.ActorName, string(newest.ActorType)}
-		if diff := cmp.Diff([]string{c.operation, c.entity, c.message, "owner@example.com", "user"}, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		must.Same(t, c.name, []string{c.operation, c.entity, c.message, "owner@example.com", "user"}, got)
 	}
 	w.killJobAgain(v)
 	v.get(w.inTenant("tokens"))
@@ -240,9 +226,7 @@ func TestRotation(t *testing.T) {
 			found++
 		}
 	}
-	if found != 3 {
-		t.Errorf("%d entries of the rotation, want 3", found)
-	}
+	must.Same(t, "entries of the rotation", 3, found)
 }
 
 // TestRuleEditorShowsProblems saves rules, and checks that the problems of bad

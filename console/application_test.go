@@ -26,9 +26,7 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 	_, body := v.get(page)
 	_, rest, _ := strings.Cut(body, `name="shown" value="`)
 	shown, _, _ := strings.Cut(rest, `"`)
-	if shown != w.shown() {
-		t.Fatalf("the form has %q", shown)
-	}
+	must.Same(t, "the form", w.shown(), shown)
 	form := url.Values{"name": {"Saved"}, "permissions": {"token:search"}, "shown": {shown}}
 	now := must.Get(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"permissions": []string{"token:create"}}))(t)
 	for name, mark := range map[string][]string{"from before": {shown}, "without a mark": nil, "with another": {"x"}} {
@@ -37,16 +35,12 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 		if status != http.StatusConflict || !strings.Contains(body, "has changed since you opened this page") || strings.Contains(body, `value="Saved"`) {
 			t.Errorf("a form %s: %d %s", name, status, body)
 		}
-		if !strings.Contains(body, `name="shown" value="`+w.shown()+`"`) {
-			t.Errorf("a form %s: the page cannot be saved", name)
-		}
+		must.Contain(t, "a form "+name+": the page cannot be saved", body, `name="shown" value="`+w.shown()+`"`)
 	}
 	after := must.Get(w.Owner.GetApplication(t.Context(), w.app.ID))(t)
 	must.Same(t, "an old form changed the application", now.Params(), after.Params())
 	form.Set("shown", w.shown())
 	form.Set("name", "")
 	_, body = v.post(page, form)
-	if !strings.Contains(body, `name="shown" value="`+w.shown()+`"`) {
-		t.Error("a form with a mistake cannot be saved once it is mended")
-	}
+	must.Contain(t, "a form with a mistake cannot be saved once it is mended", body, `name="shown" value="`+w.shown()+`"`)
 }

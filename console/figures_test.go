@@ -30,9 +30,8 @@ func TestFigures(t *testing.T) {
 		rec.Call("delete", time.Millisecond, context.Canceled)
 	}
 	failed, p50, p99, points := rec.Figures(false)
-	if failed != 60 || points != 60 {
-		t.Errorf("the last hour: %d errors, %d points", failed, points)
-	}
+	must.Same(t, "the last hour: failed", 60, failed)
+	must.Same(t, "the last hour: points", 60, points)
 	within := func(what string, got, want time.Duration) {
 		t.Helper()
 		if got < want*4/5 || got > want*5/4 {
@@ -182,8 +181,6 @@ func TestManyTenants(t *testing.T) {
 	page := about()
 	part := fmt.Sprintf("in 200 tenants, the newest of %d", total)
 	for _, want := range []string{`<p class="figure">0</p><p class="muted">` + part, "0 running, " + part, "kept for 30 days, " + part, "Keys " + part} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the overview lacks %q: %s", want, page)
-		}
+		must.Contain(t, "the overview", page, want)
 	}
 }

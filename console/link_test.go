@@ -66,24 +66,16 @@ func TestLinkWorksOnce(t *testing.T) {
 	t.Parallel()
 	l := newLinked(t)
 	link := l.link.URL(plainBase)
-	if status := l.page(link, nil); status != http.StatusForbidden {
-		t.Errorf("before: %d", status)
-	}
+	must.Same(t, "before", http.StatusForbidden, l.page(link, nil))
 	wrong, _, _ := strings.Cut(link, "=")
-	if res := l.get(wrong+"=WRONG", nil); len(res.Cookies()) != 0 {
-		t.Error("a wrong link signs in")
-	}
+	must.Same(t, "a wrong link signs in", 0, len(l.get(wrong+"=WRONG", nil).Cookies()))
 	res := l.get(link, nil)
 	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "./" || len(res.Cookies()) != 1 {
 		t.Fatalf("%d %v", res.StatusCode, res.Header)
 	}
-	if status := l.page(link, res.Cookies()); status != http.StatusOK {
-		t.Errorf("after: %d", status)
-	}
+	must.Same(t, "after", http.StatusOK, l.page(link, res.Cookies()))
 	for _, again := range []string{link, wrong + "="} {
-		if res := l.get(again, nil); len(res.Cookies()) != 0 {
-			t.Error("the link works twice")
-		}
+		must.Same(t, "the link works twice", 0, len(l.get(again, nil).Cookies()))
 	}
 	if status := l.page(link, []*http.Cookie{{Name: res.Cookies()[0].Name, Value: "x"}}); status != http.StatusForbidden {
 		t.Errorf("with another cookie: %d", status)
@@ -122,12 +114,8 @@ func TestSignOut(t *testing.T) {
 	if left := leave(form[1]); left.StatusCode != http.StatusSeeOther || len(left.Cookies()) != 1 || left.Cookies()[0].MaxAge >= 0 {
 		t.Errorf("%d %v", left.StatusCode, left.Header)
 	}
-	if status := l.page(link, admin); status != http.StatusForbidden {
-		t.Errorf("after signing out: %d", status)
-	}
-	if status := l.page(link, jane); status != http.StatusOK {
-		t.Errorf("another session: %d", status)
-	}
+	must.Same(t, "after signing out", http.StatusForbidden, l.page(link, admin))
+	must.Same(t, "another session", http.StatusOK, l.page(link, jane))
 	if _, ok := l.link.Renew(plainBase); !ok {
 		t.Error("there is no new link")
 	}
@@ -154,9 +142,7 @@ func TestSessionCookieAttributes(t *testing.T) {
 			sent := strings.Replace(l.link.URL(c.base), c.base, c.sentTo, 1)
 			cookies := l.get(sent, nil).Cookies()
 			if c.want == nil {
-				if len(cookies) != 0 {
-					t.Errorf("the link gives %v", cookies)
-				}
+				must.Same(t, "the link gives", 0, len(cookies))
 				return
 			}
 			if len(cookies) != 1 {
@@ -166,9 +152,7 @@ func TestSessionCookieAttributes(t *testing.T) {
 			got := *cookies[0]
 			got.Value, got.Raw = "", ""
 			must.Same(t, "cookie", *c.want, got, cmp.AllowUnexported(http.Cookie{}))
-			if status := l.page(sent, cookies); status != http.StatusOK {
-				t.Errorf("a page: %d", status)
-			}
+			must.Same(t, "a page", http.StatusOK, l.page(sent, cookies))
 		})
 	}
 }
@@ -233,9 +217,7 @@ func TestSessionExpires(t *testing.T) {
 				t.Errorf("a page: %d", got)
 			}
 			next, ok := l.link.Renew(plainBase)
-			if ok != c.ends {
-				t.Fatalf("another link: %t", ok)
-			}
+			must.Same(t, "another link", c.ends, ok)
 			if !c.ends {
 				return
 			}
@@ -297,22 +279,16 @@ func TestAnotherPortCannotUseTheSession(t *testing.T) {
 	p := &tab{browser.Open(t, screens["desktop"])}
 	p.Provoked = true
 	p.Navigate(link.URL(srv.URL + "/"))
-	if got := p.Value(`document.querySelector('h1').textContent`); got != "Overview" {
-		t.Fatalf("the link shows %q", got)
-	}
+	must.Same(t, "the link", "Overview", p.Value(`document.querySelector('h1').textContent`))
 	console := p.Value(`location.href`)
 	p.Navigate(a.URL + "/")
 	for _, target := range []string{srv.URL + "/", console} { // a guess, and even the address itself
-		if got := p.Value(fmt.Sprintf(steal, target)); got != "" {
-			t.Errorf("a page elsewhere reads %q", got)
-		}
+		must.Same(t, "a page elsewhere reads", "", p.Value(fmt.Sprintf(steal, target)))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, got := range a.cookies {
-		if strings.Contains(got, "session") {
-			t.Errorf("a program elsewhere was sent the cookies %q", got)
-		}
+		must.Lack(t, "a program elsewhere was sent the cookies", got, "session")
 	}
 	if at, err := url.Parse(console); err != nil || len(at.Path) < 20 {
 		t.Errorf("the console is at %s, which can be guessed", console)

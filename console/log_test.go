@@ -83,13 +83,9 @@ func TestFailedRunsLookFailed(t *testing.T) {
 	for _, want := range []string{
 		`<span class="tag op-react bad">react</span>`, `>Reactor failed in line 6</td>`, `<bdi>Charge a card</bdi>`, `<span class="tag op-react bad">react</span></td>`,
 	} {
-		if !strings.Contains(log, want) {
-			t.Errorf("the log lacks %s", want)
-		}
+		must.Contain(t, "the log", log, want)
 	}
-	if !strings.Contains(page("/log?entity_type=proxy"), "<bdi>Gateway</bdi>") {
-		t.Error("the log lacks the name of a proxy")
-	}
+	must.Contain(t, "the log lacks the name of a proxy", page("/log?entity_type=proxy"), "<bdi>Gateway</bdi>")
 	program := page("/reactors/" + w.reactor.ID.String())
 	_, runs, _ := strings.Cut(program, "Recent runs</h2>")
 	runs, _, _ = strings.Cut(runs, "</section>")
@@ -109,9 +105,7 @@ func TestFind(t *testing.T) {
 	must.Get(w.Vault.Vault.Tenant(other.ID).CreateToken(t.Context(), twice))(t)
 	var entry vault.LogEntry
 	for e, err := range w.Owner.AllLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationAuthorize}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		entry = *e
 	}
 	find := func(query string) (int, string) {
@@ -128,9 +122,8 @@ func TestFind(t *testing.T) {
 		w.Acme.ID.String(): "Nothing has this id",
 	} {
 		status, page := find("id=" + url.QueryEscape(id))
-		if status != http.StatusOK || !strings.Contains(page, want) {
-			t.Errorf("%s: %d, no %s in %s", id, status, want, page)
-		}
+		must.Same(t, id+": status", http.StatusOK, status)
+		must.Contain(t, id+": page", page, want)
 	}
 	if _, page := find("id=order-1"); strings.Count(page, "/tokens/order-1") != 2 || !strings.Contains(page, "Initech") {
 		t.Errorf("in two tenants: %s", page)

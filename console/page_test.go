@@ -84,18 +84,11 @@ func (p *tab) check(page string, w *world) {
 	if !strings.HasSuffix(got.Title, " – vault console") || strings.Contains(got.Title, "owned") && !strings.Contains(got.Title, "<script>") {
 		p.T.Errorf("%s: the title is %q", page, got.Title)
 	}
-	if got.Scripts != 1 || got.Markup != 0 {
-		p.T.Errorf("%s: a name or code has become markup: %d scripts, %d elements", page, got.Scripts, got.Markup)
-	}
-	if len(got.Wide) > 0 {
-		p.T.Errorf("%s: wider than the screen: %s", page, got.Wide)
-	}
-	if len(got.Elsewhere) > 0 {
-		p.T.Errorf("%s: requests to %s", page, got.Elsewhere)
-	}
-	if len(got.Unlabelled) > 0 {
-		p.T.Errorf("%s: fields without a label: %q", page, got.Unlabelled)
-	}
+	must.Same(p.T, page+": scripts", 1, got.Scripts)
+	must.Same(p.T, page+": names or code that became markup", 0, got.Markup)
+	must.Same(p.T, page+": wider than the screen", 0, len(got.Wide))
+	must.Same(p.T, page+": requests to", 0, len(got.Elsewhere))
+	must.Same(p.T, page+": fields without a label", 0, len(got.Unlabelled))
 }
 
 // TestConsoleWorksWithKeyboardOnly visits all pages from the first one without a
@@ -109,9 +102,7 @@ func TestConsoleWorksWithKeyboardOnly(t *testing.T) {
 	tenant := w.Acme.ID.String()
 	p.Navigate(w.server.URL + "/login/owner")
 	p.Press(kb.Tab)
-	if skip := p.Value(`document.activeElement.textContent`); skip != "Skip to the content" {
-		t.Errorf("the first stop is %q", skip)
-	}
+	must.Same(t, "the first stop", "Skip to the content", p.Value(`document.activeElement.textContent`))
 	p.tabTo(link("Tenants"))
 	p.enter("/tenants")
 	p.tabTo(link("Acme"))
@@ -186,9 +177,7 @@ func (p *tab) keyboardCode(w *world) {
 	p.Do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"body": 71}`))
 	p.tabTo(button("Test run"))
 	p.enter("/try")
-	if got := p.Value(`document.querySelector('.trial').innerText`); !strings.Contains(got, `"body": 71`) {
-		p.T.Errorf("the test run of the proxy says %q", got)
-	}
+	must.Contain(p.T, "the test run of the proxy", p.Value(`document.querySelector('.trial').innerText`), `"body": 71`)
 	p.tabTo(link("Reactors and proxies"))
 	p.enter("/code")
 	p.tabTo(`e.tagName === 'A' && e.textContent.startsWith('Charge')`)
@@ -222,9 +211,7 @@ func (p *tab) keyboardAccess(w *world) {
 	p.tabTo(button("Explain"))
 	p.Press(kb.Enter)
 	p.Await(`document.getElementById('answer') !== null`)
-	if got := p.Value(`document.getElementById('answer').innerText`); !strings.Contains(got, "token:create") {
-		p.T.Errorf("the explanation says %q", got)
-	}
+	must.Contain(p.T, "the explanation", p.Value(`document.getElementById('answer').innerText`), "token:create")
 
 	p.tabTo(link("Sessions"))
 	p.enter("/sessions")
@@ -232,9 +219,7 @@ func (p *tab) keyboardAccess(w *world) {
 	p.Press(kb.Enter)
 	p.Await(`document.querySelector('[role=status]')?.textContent === 'The session has ended.'`)
 	sessions := must.Get(w.Owner.ListSessions(p.T.Context(), vault.PageParams{}))(p.T)
-	if len(sessions.Data) != 0 {
-		p.T.Errorf("%d sessions are left", len(sessions.Data))
-	}
+	must.Same(p.T, "sessions are left", 0, len(sessions.Data))
 }
 
 // TestRulesInABrowser adds a rule with the button.
@@ -328,8 +313,7 @@ func TestWithoutJavaScript(t *testing.T) {
 		"type:": "character", "metadata.data:x": "No tokens", "type:card": "order-1",
 	} {
 		_, body := v.get(w.inTenant("tokens?q=" + url.QueryEscape(query)))
-		if !strings.Contains(body, want) || strings.Contains(body, secretCard) {
-			t.Errorf("search for %q: %s", query, body)
-		}
+		must.Contain(t, "search for "+query+": body", body, want)
+		must.Lack(t, "search for "+query+": body", body, secretCard)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestMasksAndSignIn checks that masks are shown without the quotes of JSON, and
@@ -16,9 +17,8 @@ func TestMasksAndSignIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, body := w.as("viewer").get(w.inTenant("tokens"))
-	if !strings.Contains(body, `<bdi>XXXXXXXXXXXX5556, 12/2031</bdi>`) || strings.Contains(body, "&#34;number") {
-		t.Error("the mask of a card is missing or is JSON")
-	}
+	must.Contain(t, "the mask of a card", body, `<bdi>XXXXXXXXXXXX5556, 12/2031</bdi>`)
+	must.Lack(t, "the mask of a card", body, "&#34;number")
 	stranger := &visitor{t: t, w: w, client: &http.Client{}}
 	if status, body := stranger.get(w.console("")); status != http.StatusForbidden || !strings.Contains(body, "<code>tokenvault console link</code>") {
 		t.Errorf("%d %s", status, body)
@@ -34,9 +34,7 @@ func TestMasks(t *testing.T) {
 		`"` + strings.Repeat("é", 3000) + `"`:                 strings.Repeat("é", 2000) + "…",
 		strings.Repeat("[", 5000) + strings.Repeat("]", 5000): "…",
 	} {
-		if got := console.Mask(vault.JSON(data)); got != want {
-			t.Errorf("%.60s: %.60q, want %.60q", data, got, want)
-		}
+		must.Same(t, data, want, console.Mask(vault.JSON(data)))
 	}
 }
 
@@ -47,9 +45,7 @@ func TestShortIDs(t *testing.T) {
 		"order-1": "order-1", "019b796d-d600-7000-8000-340127981af4": "019b796d…981af4",
 		strings.Repeat("é", 24): strings.Repeat("é", 24), strings.Repeat("é", 25): "éééééééé…éééééé",
 	} {
-		if got := console.Short(id); got != want {
-			t.Errorf("%s: %s, want %s", id, got, want)
-		}
+		must.Same(t, id, want, console.Short(id))
 	}
 }
 
@@ -65,8 +61,6 @@ func TestLatencyHasGaps(t *testing.T) {
 		{[]float64{2, 2, 2}, []string{"100.0,2.0 300.0,2.0 500.0,2.0"}},
 		{[]float64{2, 0, 2, 1}, []string{"75.0,2.0 75.0,2.0", "375.0,2.0 525.0,50.0"}},
 	} {
-		if got := console.Lines(c.values, 2); fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%v: %q, want %q", c.values, got, c.want)
-		}
+		must.Same(t, fmt.Sprint(c.values), fmt.Sprint(c.want), fmt.Sprint(console.Lines(c.values, 2)))
 	}
 }

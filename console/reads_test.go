@@ -50,9 +50,7 @@ func TestConsoleReadsAreMarked(t *testing.T) {
 			t.Errorf("a read of the console is shown: %s", row)
 		}
 	}
-	if !strings.Contains(page, `<a href="?console=show">Show them</a>`) {
-		t.Error("the page has no link that shows the reads")
-	}
+	must.Contain(t, "the page has no link that shows the reads", page, `<a href="?console=show">Show them</a>`)
 	if _, page = v.get(w.inTenant("log?console=show&entity_id=order-2")); len(entriesOf(page)) != 50 || !strings.Contains(entriesOf(page)[0], ">console<") {
 		t.Errorf("with them: %d rows", len(entriesOf(page)))
 	}

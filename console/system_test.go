@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -20,9 +21,7 @@ var factPattern = regexp.MustCompile(`<div><dt>([^<]*)</dt><dd>([^<]*)</dd></div
 func (v *visitor) facts() map[string]map[string]string {
 	v.t.Helper()
 	status, body := v.get(v.w.console("system"))
-	if status != http.StatusOK {
-		v.t.Fatalf("%d %s", status, body)
-	}
+	must.Same(v.t, body, http.StatusOK, status)
 	all := map[string]map[string]string{}
 	for _, section := range strings.Split(body, `<section class="panel"><h2>`)[1:] {
 		title, rest, _ := strings.Cut(section, "</h2>")

@@ -60,15 +60,11 @@ func TestTablesAreDense(t *testing.T) {
 		if got.Wide > 0 {
 			t.Errorf("%s: the table is %d pixels wider than its place", page, got.Wide)
 		}
-		if len(got.Bare) > 0 {
-			t.Errorf("%s: ids without their full text: %q", page, got.Bare)
-		}
+		must.Same(t, page+": ids without their full text", 0, len(got.Bare))
 	}
 	p.Do(chromedp.Click(".rows .copy"))
 	p.Await(`document.getElementById('copied').textContent !== ''`)
-	if said := p.Value(`document.getElementById('copied').textContent`); said != "Copied." {
-		t.Errorf("the copy button shows %q", said)
-	}
+	must.Same(t, "the copy button", "Copied.", p.Value(`document.getElementById('copied').textContent`))
 }
 
 // TestPagesShowNamesInsteadOfIDs checks that the log, sessions, tokens and
@@ -116,14 +112,10 @@ func TestTenantsPage(t *testing.T) {
 	}
 	_, body := w.as("viewer").get(w.console("tenants"))
 	for _, want := range []string{`<td class="num">4</td>`, fmt.Sprintf(`<td class="num bad">%d</td>`, errorsBefore), " days</td>"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %s: %s", want, body)
-		}
+		must.Contain(t, "the page", body, want)
 	}
 	w.rec.At(time.Now().Add(25 * time.Hour))
-	if n := w.rec.ErrorsOf(w.Acme.ID); n != 0 {
-		t.Errorf("after a day, %d errors", n)
-	}
+	must.Same(t, "after a day", 0, w.rec.ErrorsOf(w.Acme.ID))
 }
 
 // TestSwitchAndCrumbs switches to the same page of another tenant, and follows the
@@ -140,9 +132,7 @@ func TestSwitchAndCrumbs(t *testing.T) {
 		`<a href="../../../tenants"><bdi>Tenants</bdi></a>`, `<a href="../../../tenants/` + w.Acme.ID.String() + `"><bdi>Acme</bdi></a>`,
 		`<a href="../../../tenants/` + w.Acme.ID.String() + `/tokens"><bdi>Tokens</bdi></a>`, `<li aria-current="page"><bdi>order-1</bdi></li>`,
 	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page of a token lacks %s", want)
-		}
+		must.Contain(t, "the page of a token", body, want)
 	}
 	if status, _ := v.get(w.console("tenants/" + other.ID.String() + "/tokens")); status != http.StatusOK {
 		t.Errorf("the other tenant: %d", status)
@@ -220,9 +210,8 @@ func TestInvalidFieldsAreMarked(t *testing.T) {
 		_, message, _ := strings.Cut(tag, `aria-describedby="`)
 		message, _, _ = strings.Cut(message, `"`)
 		ids := strings.Fields(message)
-		if strings.Contains(body, ">must ") || strings.Contains(body, ">is required") {
-			t.Errorf("%s at %s: the message is no sentence", c.field, c.address)
-		}
+		must.Lack(t, c.field+" at "+c.address+": the message is no sentence: body", body, ">must ")
+		must.Lack(t, c.field+" at "+c.address+": the message is no sentence: body", body, ">is required")
 		if !strings.Contains(tag, `aria-invalid="true"`) || len(ids) == 0 || !strings.Contains(body, ` id="`+ids[len(ids)-1]+`"`) {
 			t.Errorf("%s at %s is not marked: %s", c.field, c.address, tag)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -25,9 +26,7 @@ func look(t *testing.T, v *vaulttest.Vault, path string) string {
 	r.RemoteAddr = "127.0.0.1:1"
 	page := httptest.NewRecorder()
 	console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}).ServeHTTP(page, r)
-	if page.Code != http.StatusOK {
-		t.Fatalf("%s: %d %s", path, page.Code, page.Body)
-	}
+	must.Same(t, fmt.Sprint(path, ": ", page.Body), http.StatusOK, page.Code)
 	return page.Body.String()
 }
 
@@ -35,9 +34,7 @@ func look(t *testing.T, v *vaulttest.Vault, path string) string {
 func wants(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		if !strings.Contains(page, text) {
-			t.Errorf("the page lacks %q:\n%s", text, page)
-		}
+		must.Contain(t, "the page", page, text)
 	}
 }
 
@@ -92,9 +89,7 @@ func TestEvidenceAlarms(t *testing.T) {
 	page := look(t, v, "/evidence")
 	wants(t, page, `<p class="figure bad">1</p>`, `<span class="tag bad">anchor</span>`, "an anchor does not respond", `<span class="tag bad">not responding</span>`)
 	wants(t, look(t, v, "/"), `role="alert">The evidence of the audit log needs attention: an anchor does not respond.`)
-	if strings.Contains(page, "secret") {
-		t.Error("the page shows the error of the anchor, which may hold its address")
-	}
+	must.Lack(t, "the page shows the error of the anchor, which may hold its address", page, "secret")
 }
 
 // deaf is a destination that refuses every entry.
@@ -110,9 +105,7 @@ func (w *world) trail() {
 	must.Get(w.CreateTenant(w.t.Context(), "Globex"))(w.t)
 	must.Get(w.Checkpoint(w.t.Context()))(w.t)
 	must.Get(w.VerifyLogs(w.t.Context(), nil))(w.t)
-	if err := w.SendLogs(w.t.Context()); err == nil {
-		w.t.Error("a sink that takes nothing has taken the log")
-	}
+	must.Match(w.t, "a sink that takes nothing has taken the log", w.SendLogs(w.t.Context()), must.Text(""))
 }
 
 // TestSinksPage checks a working sink and a failing sink, by tenant.
@@ -124,9 +117,7 @@ func TestSinksPage(t *testing.T) {
 		{Name: "good", Sender: vault.LogWriter(&sent), FromStart: true}, {Name: "bad", Sender: deaf{}, FromStart: true},
 	}})
 	must.Get(v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
-	if err := v.SendLogs(t.Context()); err == nil {
-		t.Error("both sinks have taken everything")
-	}
+	must.Match(t, "both sinks have taken everything", v.SendLogs(t.Context()), must.Text(""))
 	page := look(t, v, "/sinks")
 	_, good, _ := strings.Cut(page, "<bdi>good</bdi>")
 	_, bad, _ := strings.Cut(page, "<bdi>bad</bdi>")
@@ -157,7 +148,5 @@ func TestUnreadableTenantIsMarked(t *testing.T) {
 	wants(t, look(t, v, "/"), "1 tenant cannot be read.")
 	wants(t, look(t, v, "/sinks"), mark, "<bdi>Other</bdi>")
 	page := look(t, v, "/tenants/"+other.TenantID().String()+"/tokens")
-	if strings.Contains(page, v.Acme.ID.String()) {
-		t.Errorf("the menu of another tenant has the unreadable tenant: %s", page)
-	}
+	must.Lack(t, "the menu of another tenant has the unreadable tenant", page, v.Acme.ID.String())
 }

@@ -283,9 +283,7 @@ func (w *world) checkSecrets() {
 	if alone.MatchString(sent) {
 		w.t.Error("the cvc reached the browser")
 	}
-	if !strings.Contains(sent, "XXXXXXXXXXXX5556") {
-		w.t.Error("no mask reached the browser, so the recorder does not work")
-	}
+	must.Contain(w.t, "no mask reached the browser, so the recorder does not work", sent, "XXXXXXXXXXXX5556")
 }
 
 // TestCVCIsFound sends the cvc in each form that a page could have, and its digits
@@ -300,9 +298,7 @@ func TestCVCIsFound(t *testing.T) {
 	} {
 		var r record
 		_, _ = r.Write([]byte(text))
-		if got := alone.MatchString(r.text()); got != want {
-			t.Errorf("%q: %t, want %t", text, got, want)
-		}
+		must.Same(t, text, want, alone.MatchString(r.text()))
 	}
 }
 

@@ -135,9 +135,7 @@ func TestCurlLines(t *testing.T) { //nolint:tparallel // the commands build on e
 			}
 			out := w.shell(t, `curl() { command curl -w '\n%{http_code}' "$@"; }`+"\n"+b.text)
 			body, status, _ := cutLast(out, "\n")
-			if status != comment[1] {
-				t.Fatalf("status %s, want %s: %s", status, comment[1], body)
-			}
+			must.Same(t, "status: "+body, comment[1], status)
 			w.capture(t, comment[2], body)
 			if next := i + 1; next < len(blocks) {
 				w.compare(t, blocks[next], body)
@@ -186,9 +184,7 @@ func (w *world) compare(t *testing.T, shown block, body string) {
 	case "http":
 		body = strings.ReplaceAll(body, "\r", "")
 		for line := range strings.Lines(shown.text) {
-			if !strings.Contains(body+"\n", line) {
-				t.Errorf("line %d shows %q, which is not in the response:\n%s", shown.line, line, body)
-			}
+			must.Contain(t, fmt.Sprint("line ", shown.line, " shows: ", body), body+"\n", line)
 		}
 	}
 }
@@ -294,9 +290,7 @@ func (w *world) checkCallback(t *testing.T) {
 	must.Do(t, w.Work(t.Context()))
 	w.callbacks.mu.Lock()
 	defer w.callbacks.mu.Unlock()
-	if n := len(w.callbacks.all); n != 1 {
-		t.Errorf("%d callbacks were delivered, want 1", n)
-	}
+	must.Same(t, "callbacks", 1, len(w.callbacks.all))
 }
 
 // checkEveryEndpoint checks that the commands have called each endpoint of the
@@ -346,7 +340,5 @@ func TestSetUpReadsTheCredentials(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(folder, "vault-credentials.json"), []byte(file), 0o600))
 	w := &world{variables: map[string]string{"VAULT": "", "FOLDER": folder}}
 	got := w.shell(t, `cd "$FOLDER"`+"\n"+setUp+`echo $VAULT $PUBLIC_KEY $PRIVATE_KEY $MANAGEMENT_KEY`)
-	if want := "http://127.0.0.1:8080 key_pub key_prv key_mgt\n"; got != want {
-		t.Errorf("the variables are %q, want %q", got, want)
-	}
+	must.Same(t, "the variables", "http://127.0.0.1:8080 key_pub key_prv key_mgt\n", got)
 }

@@ -183,9 +183,7 @@ func rewrite(t *testing.T, links map[string][]string) {
 func absolute(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 
@@ -237,8 +235,6 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 		t.Fatalf("found only %d flags", len(flags))
 	}
 	for _, f := range flags {
-		if !strings.Contains(text, "`-"+f[1]+"`") {
-			t.Errorf("-%s is in neither operations.md nor http.md", f[1])
-		}
+		must.Contain(t, "-"+f[1]+" is in neither operations.md nor http.md", text, "`-"+f[1]+"`")
 	}
 }

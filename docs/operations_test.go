@@ -72,10 +72,8 @@ func wantToken(t *testing.T, store vault.Storage, err error, key vault.AEAD, ten
 	must.Do(t, err)
 	v := must.Get(vault.Open(t.Context(), store, key, nil))(t)
 	defer v.Close()
-	out, err := v.Tenant(tenant).Detokenize(t.Context(), "{{ kept }}")
-	if err != nil || string(out) != `"secret"` {
-		t.Errorf("the token is %s, %v", out, err)
-	}
+	out := must.Get(v.Tenant(tenant).Detokenize(t.Context(), "{{ kept }}"))(t)
+	must.Same(t, "the token", `"secret"`, string(out))
 }
 
 // cluster starts a PostgreSQL for this test alone, because roles and databases
@@ -88,9 +86,7 @@ func cluster(t *testing.T) string {
 		t.Skipf("this test cannot start its own PostgreSQL server: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
+		must.Match(t, "Stop", c.Stop(), nil)
 	})
 	return c.URL
 }

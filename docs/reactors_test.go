@@ -56,9 +56,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 				Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030}}))(t)
 			path, key := w.install(t, kind, code)
 			got, text := w.post(t, path, key, body)
-			if strconv.Itoa(got) != status {
-				t.Fatalf("status %d, want %s: %s", got, status, text)
-			}
+			must.Same(t, "status: "+text, status, strconv.Itoa(got))
 			if diff := cmp.Diff(w.normal(t, answer), w.normal(t, text)); diff != "" {
 				t.Errorf("the response differs (-shown +got):\n%s\n%s", diff, text)
 			}
@@ -163,9 +161,7 @@ func TestModulesAndGlobalsAreListed(t *testing.T) {
 	listed := words(t, "reactors.md", "With or without the prefix `node:`:", "\n`http` and")
 	const builtin = "../jsruntime/internal/modules/builtin.go"
 	modules := slices.Sorted(slices.Values(slices.Concat(literalsOf(t, builtin, "sameNames", true), literalsOf(t, builtin, "otherNames", true))))
-	if diff := cmp.Diff(modules, listed); diff != "" {
-		t.Errorf("modules (-runtime +document):\n%s", diff)
-	}
+	must.Same(t, "modules (-runtime +document)", modules, listed)
 	globals := words(t, "reactors.md", "In addition to the globals of the language:", "\nand the [error")
 	for _, name := range words(t, "reactors.md", "| class | status | title |", "\n\nTheir argument") {
 		globals = append(globals, strings.TrimSuffix(name, "({status, headers, body})"))
@@ -224,9 +220,7 @@ func TestBundles(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	code := must.Get(os.ReadFile(filepath.Join(dir, "bundle.js")))(t)
-	if got := runJS(t, string(code), "ab"); got != `["abab",64]` {
-		t.Errorf("the bundle returned %s", got)
-	}
+	must.Same(t, "the bundle returned", `["abab",64]`, runJS(t, string(code), "ab"))
 }
 
 // runJS runs code in a worker.
@@ -252,9 +246,7 @@ func newCallback(t *testing.T) callback {
 	c := callback{secret: webhook.NewSecret(), body: `{"raw":{"ok":true}}`}
 	var err error
 	c.header, err = webhook.Sign([]string{webhook.NewSecret(), c.secret}, "id-1", time.Now(), []byte(c.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -286,9 +278,7 @@ module.exports = ({ args: { secret, headers, body } }) => [
   verify(secret, { ...headers, 'webhook-id': 'other' }, body),
 ];`
 	got := runJS(t, code, map[string]any{"secret": c.secret, "headers": headers, "body": c.body})
-	if want := "[true,false,false,false,false]"; got != want {
-		t.Errorf("verify returned %s, want %s", got, want)
-	}
+	must.Same(t, "verify returned", "[true,false,false,false,false]", got)
 }
 
 func TestVerificationInGo(t *testing.T) {
@@ -325,7 +315,5 @@ func TestVerify(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1",
 		filepath.Join(folder, "receiver.go"), filepath.Join(folder, "receiver_test.go")).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.Match(t, string(out), err, nil)
 }

@@ -46,7 +46,7 @@ func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	w := worldOf(t, v, &Options{Authenticate: signedIn(v), Origins: []string{"https://shop.example"}})
-	for name, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		bearer, key string
 		status      int
 	}{
@@ -63,10 +63,7 @@ func TestAuthenticate(t *testing.T) {
 		if c.bearer != "" {
 			headers = append(headers, "Authorization", c.bearer)
 		}
-		res := w.do("POST", "/tokens", c.key, `{"type":"token","data":"x"}`, headers...)
-		if res.StatusCode != c.status || strings.Contains(res.body, "42424242") {
-			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, res.body, c.status)
-		}
+		w.do("POST", "/tokens", c.key, `{"type":"token","data":"x"}`, headers...).want(t, c.status).lacks(t, "42424242")
 	}
 	page := must.Get(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"}))(t)
 	janes := 0
@@ -76,13 +73,9 @@ func TestAuthenticate(t *testing.T) {
 		}
 	}
 	same(t, "janes", janes, 2)
-	if res := w.do("GET", "/logs", "", "", "Authorization", "Bearer jane"); res.StatusCode != 403 {
-		t.Errorf("a user has more rights than its application: %d", res.StatusCode)
-	}
+	w.do("GET", "/logs", "", "", "Authorization", "Bearer jane").want(t, 403)
 	res := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST")
-	if allowed := res.Header.Get("Access-Control-Allow-Headers"); !strings.Contains(allowed, "Authorization") {
-		t.Errorf("pages may send %s, but not the header that identifies users", allowed)
-	}
+	must.Contain(t, "pages may send", res.Header.Get("Access-Control-Allow-Headers"), "Authorization")
 }
 
 // Idempotency keys of two users are separate, and proxies accept users too.
@@ -99,9 +92,7 @@ func TestAuthenticatedUsersAreSeparate(t *testing.T) {
 		t.Errorf("the three requests created %q", ids)
 	}
 	for bearer, status := range map[string]int{"Bearer jane": 404, "Bearer expired": 401, "Bearer broken": 500} {
-		if res := w.do("GET", "/proxy", "", "", "Authorization", bearer, "SVC-PROXY-KEY", "nope"); res.StatusCode != status {
-			t.Errorf("a proxy called with %s: %d, want %d", bearer, res.StatusCode, status)
-		}
+		w.do("GET", "/proxy", "", "", "Authorization", bearer, "SVC-PROXY-KEY", "nope").want(t, status)
 	}
 }
 

@@ -96,9 +96,7 @@ func TestVendorSDKs(t *testing.T) {
 			copyInto(t, dir, name)
 			out := run(t, dir, liveServer(t, "BT-"), "node", name)
 			for _, resource := range []string{"tokens", "tokenize", "applications", "reactors", "proxies", "sessions", "logs", "tenants", "permissions"} {
-				if !strings.Contains(out, "ok "+resource+"\n") {
-					t.Errorf("%s was not tested:\n%s", resource, out)
-				}
+				must.Contain(t, resource+" was not tested", out, "ok "+resource+"\n")
 			}
 		})
 	}

@@ -89,9 +89,7 @@ func TestDrainServesDuringTheDelay(t *testing.T) {
 		if status == http.StatusServiceUnavailable && strings.Contains(body, "The server is shutting down.") {
 			break
 		}
-		if status != http.StatusOK {
-			t.Fatalf("/readyz: %d %s", status, body)
-		}
+		same(t, "/readyz: "+body, status, http.StatusOK)
 	}
 	for range 3 {
 		if status, closes := s.create(t, client, strings.NewReader(oneToken)); status != 201 || !closes {

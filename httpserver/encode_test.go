@@ -108,8 +108,7 @@ func TestTransformIsShownOnRequest(t *testing.T) {
 		}
 		with := w.do(tt.method, tt.path+separator+"transform=true", w.PrivateKey, tt.body).body
 		without := w.do(tt.method, tt.path, w.PrivateKey, tt.body).body
-		if !strings.Contains(with, field) || strings.Contains(without, "transform") {
-			t.Errorf("%s %s: %s and %s, want %s in the first alone", tt.method, tt.path, with, without, field)
-		}
+		must.Contain(t, tt.method+" "+tt.path+": with", with, field)
+		must.Lack(t, tt.method+" "+tt.path+": without", without, "transform")
 	}
 }

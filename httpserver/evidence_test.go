@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -98,9 +99,8 @@ func TestEvidenceIsOff(t *testing.T) {
 	v := vaulttest.New(t)
 	for _, path := range []string{"/logs/checkpoint", "/logs/evidence", "/logs/consistency?from=1", "/logs/x/proof"} {
 		w := getEvidence(t, v, path)
-		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"Evidence is off."`) {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
-		}
+		must.Same(t, path+": status", http.StatusNotFound, w.Code)
+		must.Contain(t, path+": body", w.Body.String(), `"Evidence is off."`)
 	}
 }
 
@@ -112,9 +112,7 @@ func TestReadinessAfterARestore(t *testing.T) {
 		return &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}
 	}
 	before := vaulttest.Open(t, ":memory:", cfg())
-	if w := getEvidence(t, before, "/readyz"); w.Body.String() != `{"status":"ok"}` {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	must.Same(t, "at first", `{"status":"ok"}`, getEvidence(t, before, "/readyz").Body.String())
 	must.Get(before.Checkpoint(t.Context()))(t)
 	if err := before.Close(); err != nil { // the anchor has the note
 		t.Fatal(err)
@@ -135,15 +133,11 @@ func TestReadinessAfterARestore(t *testing.T) {
 	}
 	for _, dry := range []bool{true, false} {
 		w := getEvidence(t, after, "/readyz")
-		if !strings.Contains(w.Body.String(), "erasures") {
-			t.Errorf("before the erasures were applied again: %d %s", w.Code, w.Body)
-		}
+		must.Contain(t, fmt.Sprint("before the erasures were applied again: ", w.Code), w.Body.String(), "erasures")
 		log := getEvidence(t, after, "/logs/evidence").Body
 		must.Get(after.EraseAgain(t.Context(), vault.EraseAgainParams{Files: []io.ReadSeeker{bytes.NewReader(log.Bytes())}, DryRun: dry}))(t)
 	}
-	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok"}` {
-		t.Errorf("erased again: %d %s", w.Code, w.Body)
-	}
+	must.Same(t, "erased again", `{"status":"ok"}`, getEvidence(t, after, "/readyz").Body.String())
 }
 
 // revealing is a signer that reveals its public key.
@@ -187,8 +181,7 @@ func TestReadinessReportsASkewedClock(t *testing.T) {
 		defer v.Close()
 		w := httptest.NewRecorder()
 		httpserver.Handler(v, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-		if w.Code != http.StatusOK || w.Body.String() != want {
-			t.Errorf("%s ahead: %d %s, want %s", ahead, w.Code, w.Body, want)
-		}
+		must.Same(t, fmt.Sprint(ahead, " ahead: status"), http.StatusOK, w.Code)
+		must.Same(t, fmt.Sprint(ahead, " ahead: body"), want, w.Body.String())
 	}
 }

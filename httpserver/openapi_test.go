@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestOpenAPIHasTheRoutesOfTheTable compares both, and fails if one has a
@@ -91,9 +92,7 @@ func statusesOf(t *testing.T, op *openapi3.Operation) []int {
 			continue // the response that a tenant's code chooses
 		}
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Errorf("%s: status %q", op.OperationID, text)
-		}
+		must.Match(t, op.OperationID+": status "+text, err, nil)
 		out = append(out, n)
 	}
 	slices.Sort(out)
@@ -265,10 +264,7 @@ func TestOpenAPIParametersAreAccepted(t *testing.T) {
 			for _, media := range op.RequestBody.Value.Content {
 				for field := range media.Schema.Value.Properties {
 					at := strings.ReplaceAll(path, "{id}", "3fa85f64-5717-4562-b3fc-2c963f66afa6")
-					res := w.do(method, at, w.keyFor(method, at), fmt.Sprintf(`{%q:null}`, field))
-					if strings.Contains(res.body, "is not a field") {
-						t.Errorf("%s %s does not take the documented field %s: %s", method, path, field, res.body)
-					}
+					w.do(method, at, w.keyFor(method, at), fmt.Sprintf(`{%q:null}`, field)).lacks(t, "is not a field")
 				}
 			}
 		}

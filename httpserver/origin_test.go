@@ -1,6 +1,7 @@
 package httpserver_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -45,16 +47,12 @@ func TestOrigin(t *testing.T) {
 			r.Header.Set("SVC-API-KEY", v.PrivateKey)
 			w := httptest.NewRecorder()
 			httpserver.Handler(v.Vault, &httpserver.Options{TrustedProxies: tc.trusted}).ServeHTTP(w, r)
-			if w.Code != http.StatusCreated {
-				t.Fatalf("status %d: %s", w.Code, w.Body)
-			}
+			must.Same(t, fmt.Sprint("status: ", w.Body), http.StatusCreated, w.Code)
 			page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
 			if err != nil || len(page.Data) != 1 {
 				t.Fatalf("%v, %v", page, err)
 			}
-			if got := page.Data[0].Origin; got != tc.want {
-				t.Errorf("origin %q, want %q", got, tc.want)
-			}
+			must.Same(t, "origin", tc.want, page.Data[0].Origin)
 		})
 	}
 }
@@ -68,9 +66,7 @@ func TestDeniedRoutes(t *testing.T) {
 		r.Header.Set("SVC-API-KEY", v.PrivateKey)
 		w := httptest.NewRecorder()
 		httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden {
-			t.Fatalf("status %d: %s", w.Code, w.Body)
-		}
+		must.Same(t, fmt.Sprint("status: ", w.Body), http.StatusForbidden, w.Code)
 	}
 	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied})
 	if err != nil || len(page.Data) != 1 {

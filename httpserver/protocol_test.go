@@ -25,7 +25,7 @@ func TestOrderOfChecks(t *testing.T) {
 	w := newWorld(t, &Options{MaxBody: 100})
 	const good = "/reactors/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	large := strings.Repeat("x", 200)
-	for i, c := range []struct {
+	for _, c := range []struct {
 		path, key, contentType, body string
 		want                         int
 	}{
@@ -41,9 +41,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{good, w.ManagementKey, mergePatch, `{"name":""}`, 400},
 		{good, w.ManagementKey, mergePatch, "{}", 404},
 	} {
-		if res := w.do("PATCH", c.path, c.key, c.body, "Content-Type", c.contentType); res.StatusCode != c.want {
-			t.Errorf("%d: status %d, want %d: %s", i, res.StatusCode, c.want, res.body)
-		}
+		w.do("PATCH", c.path, c.key, c.body, "Content-Type", c.contentType).want(t, c.want)
 	}
 	w.do("TRACE", good, "", "").wantError(t, 405)
 }
@@ -191,9 +189,7 @@ func TestPrefixNamesEveryHeader(t *testing.T) {
 	}
 	call().want(t, 201)
 	again := call().want(t, 201)
-	if again.Header.Get("BT-IDEMPOTENT-REPLAYED") != "true" || again.Header.Get("BT-TRACE-ID") != "abc" || again.Header.Get("SVC-TRACE-ID") != "" {
-		t.Errorf("headers %v", again.Header)
-	}
+	again.headers(t, "BT-IDEMPOTENT-REPLAYED", "true", "BT-TRACE-ID", "abc", "SVC-TRACE-ID", "")
 	w.do("POST", "/tokens", w.PrivateKey, card, "X-Test-Prefix", "BT").want(t, 401)
 	if doc := w.do("GET", "/openapi.json", "", "", "X-Test-Prefix", "BT").body; strings.Contains(doc, "SVC-") || !strings.Contains(doc, "BT-API-KEY") {
 		t.Error("the OpenAPI document has the wrong prefix")
@@ -234,9 +230,7 @@ func TestRequestsOfVendorSDKs(t *testing.T) {
 		{"PUT", "/tenants/self", w.ManagementKey, plain, `{"name":"Acme","settings":{"deduplicate_tokens":"true"}}`, 200},
 		{"DELETE", "/tokens/" + token, w.PrivateKey, "", "", 204},
 	} {
-		if res := send(r.method, r.path, r.key, r.typ, r.body); res.StatusCode != r.status {
-			t.Errorf("%s %s: %d %s", r.method, r.path, res.StatusCode, res.body)
-		}
+		send(r.method, r.path, r.key, r.typ, r.body).want(t, r.status)
 	}
 }
 
@@ -342,14 +336,10 @@ func TestOneLogLineForEachRequestWithoutSecrets(t *testing.T) {
 	}
 	for _, want := range []string{`"trace_id":"my-trace"`, `"route":"/tokens/{id}"`, `"status":200`, `"duration":`,
 		`"tenant_id":"` + w.Acme.ID.String() + `"`, `"application_id":"` + w.Private.ApplicationID().String() + `"`} {
-		if !strings.Contains(lines[1], want) {
-			t.Errorf("no %s in %s", want, lines[1])
-		}
+		must.Contain(t, "the line", lines[1], want)
 	}
 	for _, secret := range []string{id, "secret", "query", "header", "42424242", "4000000000000001", w.PrivateKey, "key_prv", "idem"} {
-		if strings.Contains(w.log.String(), secret) {
-			t.Errorf("the log holds %q:\n%s", secret, w.log)
-		}
+		must.Lack(t, "the log", w.log.String(), secret)
 	}
 }
 
@@ -405,12 +395,9 @@ func TestServerErrorHidesItsCause(t *testing.T) {
 	down.broken.Store(true)
 	res := w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "find-me")
 	res.wantError(t, 500)
-	if strings.Contains(res.body, "disk") {
-		t.Errorf("the cause is in the response: %s", res.body)
-	}
-	if !strings.Contains(w.log.String(), `"trace_id":"find-me"`) || !strings.Contains(w.log.String(), errBroken.Error()) {
-		t.Errorf("the cause is not in the log: %s", w.log)
-	}
+	res.lacks(t, "disk")
+	must.Contain(t, "the log", w.log.String(), `"trace_id":"find-me"`)
+	must.Contain(t, "the log", w.log.String(), errBroken.Error())
 	down.broken.Store(false)
 	w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
 }
@@ -424,13 +411,10 @@ func TestPanicIs500AndTheServerContinues(t *testing.T) {
 		res.wantError(t, 500)
 		down.panics.Store(nil)
 		w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
-		if strings.Contains(res.body+w.log.String(), "42424242") {
-			t.Error("the response has the value of the panic")
-		}
+		must.Lack(t, "response and log", res.body+w.log.String(), "42424242")
 	}
-	if !strings.Contains(w.log.String(), "panic with a value of type string") || !strings.Contains(w.log.String(), "exchange.go") {
-		t.Errorf("the log has no stack: %s", w.log)
-	}
+	must.Contain(t, "the log", w.log.String(), "panic with a value of type string")
+	must.Contain(t, "the log", w.log.String(), "exchange.go")
 }
 
 func TestCanceledCallIsNotAnError(t *testing.T) {
@@ -446,9 +430,7 @@ func TestCanceledCallIsNotAnError(t *testing.T) {
 	if got := <-seen; got.Status != trace.StatusGone || rec.Code != http.StatusInternalServerError {
 		t.Errorf("observed status %d, response status %d", got.Status, rec.Code)
 	}
-	if strings.Contains(w.log.String(), `"level":"ERROR"`) {
-		t.Errorf("logged as a failure: %s", w.log)
-	}
+	must.Lack(t, "the log", w.log.String(), `"level":"ERROR"`)
 }
 
 func TestResponsesAreNotCachedOrSniffed(t *testing.T) {

@@ -30,9 +30,8 @@ func TestProxyForwardsMethodPathQueryHeadersAndBody(t *testing.T) {
 		if got.Method != method || got.RequestURI != "/v1/a%2Fb/c;d/e(f)'/?a=1&b=%20&q=x%20y&&z" || got.body != "ping" {
 			t.Errorf("arrived: %s %s %q", got.Method, got.RequestURI, got.body)
 		}
-		if got.Header.Get("Authorization") != "Bearer dest" || !slices.Equal(got.Header["X-Two"], []string{"1", "2"}) {
-			t.Errorf("headers: %v", got.Header)
-		}
+		same(t, "Authorization", got.Header.Get("Authorization"), "Bearer dest")
+		same(t, "X-Two", got.Header["X-Two"], []string{"1", "2"})
 		same(t, "Host", "https://"+got.Host, w.dest.URL)
 	}
 }
@@ -97,9 +96,7 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 		same(t, name, tc.res.StatusCode, tc.status)
 		tc.res.wantProxyError(t, tc.status)
 	}
-	if body := send("/proxy").body; !strings.Contains(body, `"errors":{"SVC-PROXY-KEY":[`) {
-		t.Errorf("neither key nor URL: %s", body)
-	}
+	send("/proxy").has(t, `"errors":{"SVC-PROXY-KEY":[`)
 	must.Do(t, w.Management.DeleteProxy(t.Context(), x.ID))
 	send("/proxy", "SVC-PROXY-KEY", x.Key).wantProxyError(t, 404)
 }
@@ -236,13 +233,10 @@ func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 	const body, typ = `{"k": "{{ tok }}"}`, "application/json"
 	w.invoke(x, "POST", "", body, "Content-Type", typ).wantDestination(t, 200, "")
 	got := w.dest.last(t)
-	if got.body != `{"k": "secret"}` || got.ContentLength != int64(len(got.body)) {
-		t.Errorf("arrived: %q, length %d", got.body, got.ContentLength)
-	}
+	same(t, "arrived", got.body, `{"k": "secret"}`)
+	same(t, "its length", got.ContentLength, int64(len(got.body)))
 	bad := w.invoke(x, "POST", "", `{"k":"{{ nobody }}"}`, "Content-Type", typ).wantProxyError(t, 400)
-	if text := fmt.Sprint(bad["errors"]); !strings.Contains(text, "Failed to detokenize some tokens: nobody") {
-		t.Errorf("errors: %s", text)
-	}
+	must.Contain(t, "errors", fmt.Sprint(bad["errors"]), "Failed to detokenize some tokens: nobody")
 	w.invoke(x, "POST", "", `{"k":"{{ a | b c }}"}`, "Content-Type", typ).wantProxyError(t, 400)
 	w.invoke(x, "GET", "/?q=%7B%7Btok%7D%7D", "").wantProxyError(t, 400)
 	w.invoke(x, "GET", "", "", "X-Name", "{{ tok }}").wantProxyError(t, 400)

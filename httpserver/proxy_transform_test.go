@@ -89,9 +89,8 @@ func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case
 			x := w.transforms(tc.code, "")
 			w.invoke(x, "POST", "", tc.sent, "Content-Type", "application/json").wantDestination(t, 200, "")
 			got := w.dest.last(t)
-			if got.body != tc.want || "https://"+got.Host != w.dest.URL {
-				t.Errorf("arrived: %q at %s", got.body, got.Host)
-			}
+			same(t, "arrived", got.body, tc.want)
+			same(t, "host", "https://"+got.Host, w.dest.URL)
 			for name, values := range tc.header {
 				same(t, name, got.Header[name], values)
 			}
@@ -224,10 +223,7 @@ func TestTransformsCallProxies(t *testing.T) {
 	})
 	inner := w.proxy(nil)
 	outer := w.transforms("", fmt.Sprintf(`return {headers: {}, body: await req.bt.proxy.post({proxyKey: %q, path: '/p', query: {q: 'a b'}, headers: {'X-A': '1'}, body: {n: 1}})}`, inner.Key))
-	res := w.invoke(outer, "GET", "", "")
-	if res.StatusCode != 200 || !strings.Contains(res.body, `"status":200`) || !strings.Contains(res.body, `{"uri":"/p?q=a+b","x":"1"}`) {
-		t.Errorf("%d %s", res.StatusCode, res.body)
-	}
+	w.invoke(outer, "GET", "", "").want(t, 200).has(t, `"status":200`, `{"uri":"/p?q=a+b","x":"1"}`)
 	w.token("tok", "secret")
 	for option, want := range map[string]string{"": "{{ tok }}", ", detokenize: true": "secret"} {
 		// The inner proxy also has a transform, which gets the body that the

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -66,9 +64,7 @@ func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 		body := maps.Clone(shown)
 		maps.Copy(body, readOnly)
 		text, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w.do("PUT", path, w.ManagementKey, string(text)).want(t, 200)
 		now := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
 		for field := range readOnly {
@@ -82,9 +78,7 @@ func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		fields := w.do("PUT", path, w.ManagementKey, string(text)).wantError(t, 400)["errors"]
-		if diff := cmp.Diff(map[string]any{"nope": []any{"is not a field of this object"}}, fields); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		must.Same(t, name, map[string]any{"nope": []any{"is not a field of this object"}}, fields)
 	}
 	w.do("POST", "/applications", w.ManagementKey, `{"id":null,"name":"a","type":"private","permissions":["token:read"]}`).wantError(t, 400)
 	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"a","name":"b","id":1}`).wantError(t, 400)
@@ -150,10 +144,7 @@ func TestPutApplicationWithoutType(t *testing.T) {
 		`{"name":"b","type":"public","permissions":["token:create"]}`:   "type",
 		`{"name":"b","type":"","permissions":["log:read","token:use"]}`: "permissions[0]",
 	} {
-		fields := w.do("PUT", path, w.ManagementKey, body).wantError(t, 400)["errors"].(map[string]any)
-		if fields[field] == nil {
-			t.Errorf("%s: %v, want %s", body, fields, field)
-		}
+		w.do("PUT", path, w.ManagementKey, body).wantFields(t, field)
 	}
 	w.do("PUT", "/applications/"+w.Acme.ID.String(), w.ManagementKey, `{"name":"","permissions":[]}`).wantError(t, 400)
 	w.do("PUT", "/applications/"+w.Acme.ID.String(), w.ManagementKey, `{"name":"b","permissions":["token:use"]}`).wantError(t, 404)

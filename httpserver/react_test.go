@@ -50,18 +50,14 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		r := httptest.NewRequest("POST", w.newReactor(`module.exports = () => { `+code+` }`), strings.NewReader(`{}`))
 		r.Header.Set("SVC-API-KEY", w.PrivateKey)
 		res := w.serve(r)
-		if res.StatusCode != want.status || !strings.Contains(res.body, want.body) {
-			t.Errorf("%s: %d %s, want %d with %s", code, res.StatusCode, res.body, want.status, want.body)
-		}
+		res.want(t, want.status).has(t, want.body)
 		if want.status == 418 && res.Header.Get("X-Pot") != "tea" {
 			t.Errorf("the header that the code set is missing: %v", res.Header)
 		}
 		if ids := res.Header.Values("SVC-TRACE-ID"); len(ids) != 1 || ids[0] == "forged" {
 			t.Errorf("%s: trace ids %q, want the server's", code, ids)
 		}
-		if res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: code has set headers of the server: %v", code, res.Header)
-		}
+		res.headers(t, "Access-Control-Allow-Origin", "", "Cache-Control", "no-store")
 		for _, name := range []string{"Keep-Alive", "Te", "Proxy-Connection", "Date"} {
 			same(t, code+": "+name+" of the connection", res.Header.Get(name), "")
 		}
@@ -81,9 +77,7 @@ const chosenPage = `throw new CustomHttpResponseError({status: 200, body: '<scri
 // browser.
 func wantSandboxed(t *testing.T, res *response) {
 	t.Helper()
-	if res.StatusCode != 200 || !strings.Contains(res.body, "steal") || res.Header.Get("Content-Type") != "text/html" || res.Header.Get("X-Own") != "1" {
-		t.Errorf("not the response that the code built: %d %s %v", res.StatusCode, res.body, res.Header)
-	}
+	res.want(t, 200).has(t, "steal").headers(t, "Content-Type", "text/html", "X-Own", "1")
 	for name, want := range map[string][]string{
 		"Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}, "Cross-Origin-Resource-Policy": {"same-origin"},
 		"Set-Cookie": nil, "Set-Cookie2": nil, "Location": nil, "Refresh": nil, "Clear-Site-Data": nil, "Strict-Transport-Security": nil, "Service-Worker-Allowed": nil,
@@ -172,10 +166,7 @@ func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 		`{"a":"{{ nobody }}"}`:                           {"args.a", 404},
 	} {
 		for _, body := range []string{`{"args":` + args + `}`, `{"args":` + args + `,"callback_url":"https://hook.example"}`} {
-			fields := w.do("POST", path, w.PrivateKey, body).wantError(t, 400)["errors"].(map[string]any)
-			if _, ok := fields[c.field]; !ok || len(fields) != 1 {
-				t.Errorf("%s: errors about %v, want %s", body, fields, c.field)
-			}
+			w.do("POST", path, w.PrivateKey, body).wantFields(t, c.field)
 			w.do("POST", missing, w.PrivateKey, body).wantError(t, c.unfound)
 		}
 	}
@@ -265,12 +256,7 @@ func TestOtherSpellingsOfReact(t *testing.T) {
 		`{"timeoutMs":20000}`:                                                400,
 		`{"callbackURL":` + url + `}`:                                        400,
 	} {
-		if res := w.do("POST", path, w.PrivateKey, body); res.StatusCode != status {
-			t.Errorf("%s: status %d, want %d: %s", body, res.StatusCode, status, res.body)
-		}
+		w.do("POST", path, w.PrivateKey, body).want(t, status)
 	}
-	both := w.do("POST", path, w.PrivateKey, `{"callbackUrl":`+url+`,"callback_url":`+url+`}`).wantError(t, 400)["errors"].(map[string]any)
-	if both["callbackUrl"] == nil || len(both) != 1 {
-		t.Errorf("both: %v", both)
-	}
+	w.do("POST", path, w.PrivateKey, `{"callbackUrl":`+url+`,"callback_url":`+url+`}`).wantFields(t, "callbackUrl")
 }

@@ -110,9 +110,8 @@ func TestOverTLSAndHTTP2(t *testing.T) {
 	req.Header.Set("SVC-API-KEY", w.PublicKey)
 	res := must.Get(srv.Client().Do(req))(t)
 	defer res.Body.Close()
-	if res.StatusCode != 201 || res.ProtoMajor != 2 {
-		t.Errorf("status %d over %s", res.StatusCode, res.Proto)
-	}
+	same(t, "status", res.StatusCode, 201)
+	same(t, "HTTP version", res.ProtoMajor, 2)
 }
 
 func TestSlowBodyIsAborted(t *testing.T) {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,16 +94,62 @@ func (w *world) send(r *http.Request) *response {
 func (w *world) serve(r *http.Request) *response {
 	rec := httptest.NewRecorder()
 	w.h.ServeHTTP(rec, r)
-	return &response{rec.Result(), rec.Body.String()}
+	res := rec.Result()
+	res.Request = r
+	return &response{res, rec.Body.String()}
+}
+
+// name returns the request of a response.
+func (r *response) name() string {
+	if r.Request == nil {
+		return "a raw request"
+	}
+	return r.Request.Method + " " + r.Request.URL.String()
 }
 
 // want fails the test unless the response has the status.
 func (r *response) want(t testing.TB, status int) *response {
 	t.Helper()
 	if r.StatusCode != status {
-		t.Fatalf("status %d, want %d: %s", r.StatusCode, status, r.body)
+		t.Fatalf("%.300s: status %d, want %d: %s", r.name(), r.StatusCode, status, r.body)
 	}
 	return r
+}
+
+// has fails the test unless the body has these parts.
+func (r *response) has(t testing.TB, parts ...string) *response {
+	t.Helper()
+	for _, part := range parts {
+		must.Contain(t, r.name(), r.body, part)
+	}
+	return r
+}
+
+// lacks fails the test if the body has one of these parts.
+func (r *response) lacks(t testing.TB, parts ...string) *response {
+	t.Helper()
+	for _, part := range parts {
+		must.Lack(t, r.name(), r.body, part)
+	}
+	return r
+}
+
+// headers fails the test unless the response has these headers. They come in
+// pairs, and an empty value stands for an absent header.
+func (r *response) headers(t testing.TB, pairs ...string) *response {
+	t.Helper()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		same(t, r.name()+": "+pairs[i], r.Header.Get(pairs[i]), pairs[i+1])
+	}
+	return r
+}
+
+// wantFields fails the test unless the response is an error about exactly these
+// fields, which are in order.
+func (r *response) wantFields(t testing.TB, fields ...string) {
+	t.Helper()
+	errs, _ := r.wantError(t, http.StatusBadRequest)["errors"].(map[string]any)
+	same(t, r.name()+": fields", slices.Sorted(maps.Keys(errs)), fields)
 }
 
 // decode reads the body as a JSON object.

@@ -133,9 +133,7 @@ func TestInvokeProxyIsSentOnce(t *testing.T) {
 			call.Key = "k"
 			a := must.Get(c.InvokeProxy(t.Context(), call))(t)
 			a.Body.Close()
-			if _, err := c.InvokeProxy(t.Context(), call); err == nil {
-				t.Error("no error although the connection broke")
-			}
+			must.Match(t, "no error although the connection broke", errOf(c.InvokeProxy(t.Context(), call)), must.Text(""))
 			seen := srv.requests()
 			same(t, "len(seen)", len(seen), 2)
 			for _, r := range seen {
@@ -261,9 +259,7 @@ func TestBodyIsNotReadAfterFailure(t *testing.T) {
 				answer(403)(0, w, r, nil)
 			})
 			_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).InvokeProxy(ctx, vault.ProxyCall{Key: "k", Method: "POST", Body: body})
-			if want := map[bool]error{true: vaultclient.ErrAnswer, false: context.Canceled}[c.refused]; !errors.Is(err, want) {
-				t.Errorf("error %v, want %v", err, want)
-			}
+			must.Match(t, "error", err, map[bool]error{true: vaultclient.ErrAnswer, false: context.Canceled}[c.refused])
 			reads, ended := body.counts()
 			if under := reads - ended; (under == 1) != c.blocks {
 				t.Errorf("%d reads are in progress", under)
@@ -316,10 +312,6 @@ func TestAnonymous(t *testing.T) {
 		must.Match(t, name, errOf(c.InvokeProxy(t.Context(), p)), vault.ErrUnauthenticated)
 	}
 	must.Match(t, "an unknown proxy", errOf(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"})), vault.ErrNotFound)
-	if _, err := vaultclient.NewAnonymous("http://vault.example", nil); err == nil {
-		t.Error("plain http was accepted")
-	}
-	if _, err := vaultclient.New(f.URL, "", nil); err == nil {
-		t.Error("New accepts a missing key")
-	}
+	must.Match(t, "plain http was accepted", errOf(vaultclient.NewAnonymous("http://vault.example", nil)), must.Text(""))
+	must.Match(t, "New accepts a missing key", errOf(vaultclient.New(f.URL, "", nil)), must.Text(""))
 }

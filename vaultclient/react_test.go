@@ -3,6 +3,7 @@ package vaultclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,9 +41,8 @@ func TestReactIsRetriedOnlyWithAKey(t *testing.T) {
 		if c.params.CallbackURL != "" {
 			_, err = client.ReactAsync(c.ctx, counting.ID, c.params)
 		}
-		if (err != nil) != c.fails || f.count() != c.want {
-			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
-		}
+		same(t, fmt.Sprint(name, ": ", err, ": failed"), err != nil, c.fails)
+		same(t, fmt.Sprint(name, ": ", err, ": requests"), f.count(), c.want)
 	}
 	same(t, "tokens", must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t).Pagination.TotalItems, 4)
 }
@@ -76,9 +76,8 @@ func TestErrorsOfCodeAreFinal(t *testing.T) {
 			if !errors.As(err, &failed) || len(problemOf(err).Kinds) != 0 || strings.Contains(err.Error(), "4242") {
 				t.Errorf("%s: error %v", throws, err)
 			}
-			if f.count() != n+1 || f.tokens(t)-before != n+1 {
-				t.Errorf("%s: %d requests and %d runs by %d calls", throws, f.count(), f.tokens(t)-before, n+1)
-			}
+			same(t, throws+": requests", f.count(), n+1)
+			same(t, throws+": tokens", f.tokens(t)-before, n+1)
 		}
 	}
 }

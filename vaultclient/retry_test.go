@@ -3,6 +3,7 @@ package vaultclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -64,9 +65,7 @@ func TestReadsAreRetried(t *testing.T) {
 			f := newFront(t, first(lose))
 			must.Get(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))(t)
 			must.Do(t, call(f.client(t, f.PrivateKey, vaultclient.Options{})))
-			if keys := f.headers("SVC-IDEMPOTENCY-KEY"); !slices.Equal(keys, []string{"", ""}) {
-				t.Errorf("idempotency keys %q", keys)
-			}
+			same(t, "idempotency keys", f.headers("SVC-IDEMPOTENCY-KEY"), []string{"", ""})
 		})
 	}
 }
@@ -133,9 +132,8 @@ func TestPermanentErrorsAreNotRetried(t *testing.T) {
 			f := newFront(t, c.happens)
 			must.Get(f.Private.CreateToken(t.Context(), taken))(t)
 			err := c.call(t.Context(), f.client(t, f.PrivateKey, vaultclient.Options{}))
-			if !errors.Is(err, c.want) || f.count() != 1 {
-				t.Errorf("%d requests, error %v, want one and %v", f.count(), err, c.want)
-			}
+			must.Match(t, "error", err, c.want)
+			same(t, "requests", f.count(), 1)
 			if err != nil && strings.Contains(err.Error(), "html") {
 				t.Errorf("the error repeats the body: %v", err)
 			}
@@ -152,9 +150,7 @@ func TestUnavailableKey(t *testing.T) {
 			httpserver.WriteError(w, err)
 		})
 		_, got := f.client(t, f.PrivateKey, vaultclient.Options{}).GetToken(t.Context(), "tok")
-		if !errors.Is(got, vault.ErrKeyUnavailable) {
-			t.Errorf("%v became %v", err, got)
-		}
+		must.Match(t, fmt.Sprint(err, " became"), got, vault.ErrKeyUnavailable)
 	}
 }
 
@@ -217,9 +213,8 @@ func TestContextEndsRetries(t *testing.T) {
 		answer(503)(n, w, r, vault)
 	})
 	_, err := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Attempts: 50}}).CreateToken(ctx, generic)
-	if !errors.Is(err, context.Canceled) || f.count() != 2 {
-		t.Errorf("%d requests, error %v", f.count(), err)
-	}
+	must.Match(t, "error", err, context.Canceled)
+	same(t, "requests", f.count(), 2)
 	// This part uses a real timer, and a pause that is too long to wait for.
 	slow := newFront(t, answer(429, "Retry-After", "3600"))
 	ctx, cancel = context.WithCancel(t.Context())
@@ -284,10 +279,9 @@ func TestRetryWhileFirstRequestIsInProgress(t *testing.T) {
 		}
 		return nil
 	}}})
-	tok, err := c.CreateToken(t.Context(), generic)
-	if err != nil || f.count() != 3 || f.tokens(t) != 1 {
-		t.Fatalf("%d requests, %d tokens, error %v", f.count(), f.tokens(t), err)
-	}
+	tok := must.Get(c.CreateToken(t.Context(), generic))(t)
+	same(t, "requests", f.count(), 3)
+	same(t, "tokens", f.tokens(t), 1)
 	must.Get(f.Private.GetToken(t.Context(), tok.ID))(t)
 }
 

@@ -3,7 +3,6 @@ package vaultclient_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -66,9 +65,7 @@ func createUnavailable(w *world) {
 	tx := must.Get(w.DB.BeginTx(ctx, nil))(w.t)
 	_, err := w.private.CreateToken(ctx, p)
 	w.saw("CreateToken beside a transaction", nil, err)
-	if !errors.Is(err, vault.ErrUnavailable) {
-		w.t.Errorf("during a transaction: got %v, want ErrUnavailable", err)
-	}
+	must.Match(w.t, "during a transaction", err, vault.ErrUnavailable)
 	w.see("GetProxy beside a transaction")(w.management.GetProxy(ctx, proxy.ID))
 	must.Do(w.t, tx.Rollback())
 	w.see("CreateToken after it")(w.private.CreateToken(ctx, p))
@@ -289,16 +286,12 @@ func searchQueries(w *world) {
 func eraseTokens(w *world) {
 	w.fill(12)
 	byID, err := w.private.EraseTokens(w.t.Context(), vault.EraseParams{IDs: []string{"tok-001", "nobody"}, Reason: "case 1"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	byID.ID = uuid.Nil
 	w.saw("EraseTokens by id", byID, err)
 	for _, query := range []string{"id:tok-003 OR id:tok-004", "type:token", "type:token"} {
 		done, err := w.private.EraseTokens(w.t.Context(), vault.EraseParams{Query: query, Reason: "case 1"})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		done.ID = uuid.Nil
 		w.saw("EraseTokens "+query, done, err)
 	}

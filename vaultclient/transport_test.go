@@ -61,9 +61,7 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"http://localhost:8080", "http://127.0.0.2", "http://[::1]:1/x/", "https://vault.example/a%2Fb"} {
-		if _, err := vaultclient.New(url, "key", nil); err != nil {
-			t.Errorf("%s: %v", url, err)
-		}
+		must.Match(t, url, errOf(vaultclient.New(url, "key", nil)), nil)
 	}
 	must.Get(vaultclient.New("http://vault.example", "key", &vaultclient.Options{AllowPlainHTTP: true}))(t)
 }
@@ -108,9 +106,7 @@ func TestPathsStayEscaped(t *testing.T) {
 			"": "/tokens/-", "..": "/tokens/-", "search": "/tokens/-", "a/b?c": "/tokens/-", "../applications/key": "/tokens/-",
 			`..\applications`: "/tokens/-", "%2e%2e": "/tokens/-", "a\r\nb": "/tokens/-", "a\xff\xffb": "/tokens/-", " ab": "/tokens/-",
 		} {
-			if _, err := c.GetToken(t.Context(), id); err == nil {
-				t.Error("no error")
-			}
+			must.Match(t, "no error", errOf(c.GetToken(t.Context(), id)), must.Text(""))
 			f.mu.Lock()
 			if got := f.seen[len(f.seen)-1].RequestURI; got != mount+want+"?transform=true" {
 				t.Errorf("below %q the path of %q is %s, want %s", base, id, got, mount+want)
@@ -188,9 +184,7 @@ func TestEndlessResponseIsBounded(t *testing.T) {
 		}
 	})
 	_, err := f.client(t, f.PrivateKey, vaultclient.Options{MaxAnswer: 1 << 20}).GetToken(t.Context(), "tok")
-	if !errors.Is(err, vault.ErrTooLarge) {
-		t.Errorf("error %v", err)
-	}
+	must.Match(t, "error", err, vault.ErrTooLarge)
 	<-ended // the client has closed the connection
 }
 
@@ -268,17 +262,11 @@ func TestNothingShowsTheKey(t *testing.T) {
 				fmt.Fprintf(&out, "%v %+v %q\n", err, err, err)
 				slog.New(slog.NewJSONHandler(&out, nil)).Error("failed", "error", err, "client", c)
 			}
-			if strings.Contains(out.String(), key) {
-				t.Fatalf("the API key is shown in %s", out.String())
-			}
+			must.Lack(t, "what is printed", out.String(), key)
 		}
 	}
-	if strings.Contains(out.String(), "hunter2") {
-		t.Errorf("a body or a key of a proxy is shown in %s", out.String())
-	}
-	if !strings.Contains(out.String(), "vaultclient https://127.0.0.1") {
-		t.Errorf("the printed client has no URL: %s", out.String())
-	}
+	must.Lack(t, "what is printed", out.String(), "hunter2")
+	must.Contain(t, "the printed client", out.String(), "vaultclient https://127.0.0.1")
 }
 
 // The trace id in an error identifies the request in the server's log.
@@ -399,9 +387,7 @@ func TestConcurrentCalls(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := c.GetToken(t.Context(), tok.ID); err != nil {
-					t.Error(err)
-				}
+				must.Match(t, "GetToken", errOf(c.GetToken(t.Context(), tok.ID)), nil)
 				all.Store(tok.ID, true)
 			}
 		})
@@ -425,9 +411,7 @@ func TestInvalidUTF8IsRefused(t *testing.T) {
 	_, codeErr := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "a", Code: "\xff", Configuration: map[string]string{}})
 	_, transformErr := c.CreateProxy(t.Context(), vault.ProxyParams{Name: "a", RequestTransform: &vault.ProxyTransform{Code: "\xff"}})
 	for i, err := range []error{createErr, metadataErr, ruleErr, codeErr, transformErr} {
-		if !errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("%d: %v", i, err)
-		}
+		must.Match(t, fmt.Sprint(i), err, vault.ErrInvalid)
 	}
 	same(t, "requests", f.count(), 0)
 }

@@ -145,7 +145,5 @@ func TestDefaults(t *testing.T) {
 	t.Cleanup(srv.Close)
 	c := must.Get(New(srv.URL, v.PrivateKey, nil))(t)
 	must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: 1}))(t)
-	if agent := <-agents; agent != "vaultclient" {
-		t.Errorf("User-Agent %q", agent)
-	}
+	must.Same(t, "User-Agent", "vaultclient", <-agents)
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(browser.Main(m)) }
@@ -59,27 +59,17 @@ func (p *tab) fill(number, expiry, cvc string) {
 func (p *tab) awaitError(id, message string) {
 	p.T.Helper()
 	p.Await(fmt.Sprintf(`document.getElementById('%s-error').textContent !== ''`, id))
-	if got := p.Value(fmt.Sprintf(`document.getElementById('%s-error').textContent`, id)); got != message {
-		p.T.Errorf("beside %s: %q, want %q", id, got, message)
-	}
-	if p.focused() != id {
-		p.T.Errorf("the focus is on %q, want %s", p.focused(), id)
-	}
-	if invalid := p.Value(`document.activeElement.getAttribute('aria-invalid')`); invalid != "true" {
-		p.T.Errorf("aria-invalid is %q", invalid)
-	}
-	if described := p.Value(`document.activeElement.getAttribute('aria-describedby')`); !strings.Contains(described, id+"-error") {
-		p.T.Errorf("described by %q", described)
-	}
+	must.Same(p.T, "beside "+id, message, p.Value(fmt.Sprintf(`document.getElementById('%s-error').textContent`, id)))
+	must.Same(p.T, "the focus is on", id, p.focused())
+	must.Same(p.T, "aria-invalid", "true", p.Value(`document.activeElement.getAttribute('aria-invalid')`))
+	must.Contain(p.T, "described by", p.Value(`document.activeElement.getAttribute('aria-describedby')`), id+"-error")
 }
 
 // awaitNotice waits for a message about the form.
 func (p *tab) awaitNotice(part string) {
 	p.T.Helper()
 	p.Await(`document.getElementById('notice').textContent !== ''`)
-	if got := p.Value(`document.getElementById('notice').textContent`); !strings.Contains(got, part) {
-		p.T.Errorf("the page says %q, want %q", got, part)
-	}
+	must.Contain(p.T, "the page", p.Value(`document.getElementById('notice').textContent`), part)
 }
 
 // awaitReceipt waits for the receipt and returns the digits of the card on it.

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const (
@@ -27,13 +28,9 @@ func TestPayByKeyboard(t *testing.T) {
 			w, p := newWorld(t), newTab(t, s)
 			p.Navigate(w.page)
 			p.fill(goodNumber, goodExpiry, goodCode)
-			if got := p.Value(`document.getElementById('number').value`); got != "4242 4242 4242 4242" {
-				t.Errorf("the number is shown as %q", got)
-			}
+			must.Same(t, "the number is shown as", "4242 4242 4242 4242", p.Value(`document.getElementById('number').value`))
 			p.Press(kb.Enter)
-			if got := p.awaitReceipt(); got != "4242" {
-				t.Errorf("the receipt shows %q", got)
-			}
+			must.Same(t, "the receipt", "4242", p.awaitReceipt())
 			want := `{"amount":4200,"card":{"number":"4242424242424242","expiration_month":12,"expiration_year":2039,"cvc":"7391"},"currency":"EUR"`
 			if w.charges.Load() != 1 || !strings.HasPrefix(w.charged.Load().(string), want) {
 				t.Errorf("charged %d times: %v", w.charges.Load(), w.charged.Load())
@@ -53,9 +50,7 @@ func TestPayByKeyboard(t *testing.T) {
 			if !w.received.contains(`"token":"`) || !w.received.contains("XXXXXXXXXXXX4242") || !w.logs.contains("/payment") {
 				t.Error("the records lack what the shop received")
 			}
-			if said := p.Complaints(); len(said) > 0 {
-				t.Errorf("the console has messages: %q", said)
-			}
+			must.Same(t, "the console has messages", 0, len(p.Complaints()))
 		})
 	}
 }
@@ -116,9 +111,7 @@ func TestCaretStaysWhileNumberIsGrouped(t *testing.T) {
 	} {
 		p.Press(step.keys)
 		got := p.Value(`(() => { const {value: v, selectionStart: i} = document.activeElement; return v.slice(0, i) + '|' + v.slice(i) })()`)
-		if got != step.want {
-			t.Errorf("after %q: %s, want %s", step.keys, got, step.want)
-		}
+		must.Same(t, "after "+step.keys, step.want, got)
 	}
 }
 
@@ -138,9 +131,7 @@ func TestExpiredSessionIsExplainedAndRetried(t *testing.T) {
 	p.fill(goodNumber, goodExpiry, goodCode)
 	p.Press(kb.Enter)
 	p.awaitNotice("has expired. You have not been charged. Press Pay to try again.")
-	if p.focused() != "pay" {
-		t.Errorf("the focus is on %q", p.focused())
-	}
+	must.Same(t, "the focus is on", "pay", p.focused())
 	w.clock.Store(0)
 	p.Press(kb.Enter)
 	p.awaitReceipt()
@@ -154,9 +145,7 @@ func TestUnreachableVaultIsExplained(t *testing.T) {
 	w.api.Close()
 	p.Press(kb.Enter)
 	p.awaitNotice("The card service cannot be reached. You have not been charged.")
-	if got := p.Value(`document.getElementById('pay-text').textContent`); got != "Pay €42.00" {
-		t.Errorf("the button says %q", got)
-	}
+	must.Same(t, "the button", "Pay €42.00", p.Value(`document.getElementById('pay-text').textContent`))
 }
 
 func TestOrderIsPaidOnce(t *testing.T) {
@@ -175,18 +164,14 @@ func TestOrderIsPaidOnce(t *testing.T) {
 	p.awaitReceipt()
 	// Back and forward skip the form.
 	p.Do(chromedp.NavigateBack())
-	if got := p.Value(`location.href`); got != "about:blank" {
-		t.Errorf("back leads to %s", got)
-	}
+	must.Same(t, "back leads to", "about:blank", p.Value(`location.href`))
 	p.Do(chromedp.NavigateForward())
 	p.awaitReceipt()
 
 	// A second window still shows the form.
 	stale.Press(kb.Enter)
 	stale.awaitReceipt()
-	if got := w.charges.Load(); got != 1 {
-		t.Errorf("charged %d times", got)
-	}
+	must.Same(t, "charged", int64(1), w.charges.Load())
 }
 
 func TestBrowserEnforcesThePolicy(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // weakText finds text with less contrast than WCAG level AA requires, 4.5 to
@@ -57,9 +58,7 @@ func TestEveryoneCanReadThePages(t *testing.T) {
 			w, p := newWorld(t), newTab(t, s)
 			check := func(state string) {
 				t.Helper()
-				if weak := p.Value(weakText); weak != "" {
-					t.Errorf("%s: too little contrast: %s", state, weak)
-				}
+				must.Same(t, state+": too little contrast", "", p.Value(weakText))
 				if wide := p.Value(`String(document.documentElement.scrollWidth > innerWidth)`); wide != "false" {
 					t.Errorf("%s: the page is wider than the screen", state)
 				}

@@ -43,9 +43,7 @@ func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 		"a session of the shop is not authorized": {"POST", "/sessions", w.privateKey, "", 403},
 	} {
 		res := w.send(c.method, api+c.path, c.key, c.body)
-		if res.status != c.status {
-			t.Errorf("%s: %d %s", name, res.status, res.body)
-		}
+		must.Same(t, fmt.Sprint(name, ": ", res.body), c.status, res.status)
 		if bytes.Contains(res.body, []byte(goodNumber)) {
 			t.Errorf("%s: the response contains the number", name)
 		}
@@ -61,9 +59,7 @@ func TestVaultAcceptsOnlyPagesOfTheShop(t *testing.T) {
 		req.Header.Set("Access-Control-Request-Method", "POST")
 		res := must.Get(http.DefaultClient.Do(req))(t)
 		res.Body.Close()
-		if got := res.Header.Get("Access-Control-Allow-Origin"); got != want {
-			t.Errorf("%s: %q, want %q", origin, got, want)
-		}
+		must.Same(t, origin, want, res.Header.Get("Access-Control-Allow-Origin"))
 	}
 }
 
@@ -84,9 +80,7 @@ func TestShopRefusesBadRequests(t *testing.T) {
 		"a body that is not JSON":        {order + "/session", `nonce`, 400},
 		"a body of more than 4 kilobyte": {order + "/session", `{"nonce":"` + strings.Repeat("x", maxBody) + `"}`, 400},
 	} {
-		if res := w.send("POST", c.url, "", c.body); res.status != c.status {
-			t.Errorf("%s: %d %s", name, res.status, res.body)
-		}
+		must.Same(t, name, c.status, w.send("POST", c.url, "", c.body).status)
 	}
 	if got := w.charges.Load(); got > 0 {
 		t.Errorf("charged %d times", got)
@@ -101,15 +95,11 @@ func TestConcurrentPaymentsChargeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if res := w.pay(order, token); res.status != http.StatusNoContent {
-				t.Errorf("%d %s", res.status, res.body)
-			}
+			must.Same(t, "the payment", http.StatusNoContent, w.pay(order, token).status)
 		})
 	}
 	wg.Wait()
-	if got := w.charges.Load(); got != 1 {
-		t.Errorf("charged %d times", got)
-	}
+	must.Same(t, "charged", int64(1), w.charges.Load())
 	if _, res := w.openSession(order); res.status != http.StatusConflict {
 		t.Errorf("a session for a paid order: %d", res.status)
 	}
@@ -139,9 +129,7 @@ func TestRunPrintsTheAddress(t *testing.T) {
 		t.Error("the line is incomplete")
 	}
 	for _, bad := range [][]string{{"-nope"}, {"-shop", "nowhere"}} {
-		if err := run(t.Context(), bad, io.Discard, io.Discard); err == nil {
-			t.Errorf("%v was accepted", bad)
-		}
+		must.Match(t, fmt.Sprint(bad, " was accepted"), run(t.Context(), bad, io.Discard, io.Discard), must.Text(""))
 	}
 }
 
@@ -192,8 +180,6 @@ func TestOnlyTheAcquirerConfirmsACharge(t *testing.T) {
 		},
 	} {
 		w.acquirer.Store(&acquirer)
-		if res := w.pay(order, token); res.status != http.StatusBadGateway {
-			t.Errorf("%s: %d %s", name, res.status, res.body)
-		}
+		must.Same(t, name, http.StatusBadGateway, w.pay(order, token).status)
 	}
 }

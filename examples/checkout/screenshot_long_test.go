@@ -38,9 +38,7 @@ func TestScreenshot(t *testing.T) {
 		shots = append(shots, p.Shot())
 	}
 	picture := browser.Beside(shots...)
-	if picture.Bounds().Dx() != 880+390+browser.Gap {
-		t.Errorf("the picture has %s", picture.Bounds())
-	}
+	must.Same(t, "the picture", 880+390+browser.Gap, picture.Bounds().Dx())
 	if !*update {
 		return
 	}

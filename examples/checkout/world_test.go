@@ -113,15 +113,11 @@ func newWorld(t *testing.T) *world {
 	}
 	front.Listener = &recordedListener{front.Listener, w.received}
 	v, err := openVault(t.Context(), func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = v.Close() })
 	w.page, w.api = originOf(front.Listener), api
 	w.shop, api.Config.Handler, err = newSite(t.Context(), v, w.page, originOf(api.Listener), charges.URL, slog.New(slog.NewTextHandler(w.logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	handler := w.handler()
 	w.around = handler.ServeHTTP
 	front.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.around(rw, r) })
@@ -190,9 +186,7 @@ func (w *world) openSession(order string) (vault.Session, *answer) {
 func (w *world) newToken(order, body string) string {
 	w.t.Helper()
 	session, res := w.openSession(order)
-	if res.status != http.StatusNoContent {
-		w.t.Fatalf("authorize: %d %s", res.status, res.body)
-	}
+	must.Same(w.t, fmt.Sprint("authorize: ", res.body), http.StatusNoContent, res.status)
 	var token vault.Token
 	must.Do(w.t, vault.JSON(w.send("POST", w.vault.url+"/tokens", session.SessionKey, body).body).Decode(&token))
 	return token.ID

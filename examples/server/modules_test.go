@@ -22,18 +22,14 @@ func TestModules(t *testing.T) {
 		return call(t, "POST", c.BaseURL+"/reactors", c.ManagementKey, `{"name":"r","code":"`+code+`","configuration":{}}`)
 	}
 	status, body := create("module.exports = async (req) => ({ raw: { said: require('greeting')(req.args.name) } })")
-	if status != 201 {
-		t.Fatalf("create: %d %s", status, body)
-	}
+	must.Same(t, "create: "+body, 201, status)
 	_, id, _ := strings.Cut(body, `"id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	status, body = call(t, "POST", c.BaseURL+"/reactors/"+id+"/react", c.PrivateKey, `{"args":{"name":"Jane"}}`)
-	if status != 200 || !strings.Contains(body, `"said":"hello Jane"`) {
-		t.Errorf("react: %d %s", status, body)
-	}
+	must.Same(t, "react: status", 200, status)
+	must.Contain(t, "react: body", body, `"said":"hello Jane"`)
 	status, body = create("const x = require('no-such-package'); module.exports = async () => x")
-	if status != 422 || !strings.Contains(body, "greeting") {
-		t.Errorf("a missing package: %d %s, want a 422 that lists the existing ones", status, body)
-	}
+	must.Same(t, "a missing package: status", 422, status)
+	must.Contain(t, "a missing package: body", body, "greeting")
 	p.stop()
 }

@@ -48,18 +48,14 @@ func TestBannerCanBePasted(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"vault.key", "vault-credentials.json"} {
-		if info, err := os.Stat(filepath.Join(p.folder, file)); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v %v", file, info, err)
-		}
+		must.Same(t, file, fs.FileMode(0o600), must.Get(os.Stat(filepath.Join(p.folder, file)))(t).Mode().Perm())
 	}
 	if status, body := call(t, "GET", c.BaseURL+"/metrics", "", ""); status != 200 ||
 		!strings.Contains(body, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`) || !strings.Contains(body, "vault_runtime_crashes_total 0") {
 		t.Errorf("metrics: %d\n%s", status, body)
 	}
 	for _, secret := range []string{"key_pub_", "key_prv_", "42424242"} {
-		if strings.Contains(p.stderr.String(), secret) {
-			t.Errorf("the log contains %s", secret)
-		}
+		must.Lack(t, "the log", p.stderr.String(), secret)
 	}
 	p.stop()
 }
@@ -105,9 +101,7 @@ func TestRestartKeepsKeysAndTokens(t *testing.T) {
 		t.Errorf("the token: %d", status)
 	}
 	for _, line := range p.curlLines() {
-		if out := p.paste(line); strings.Contains(out, `"status"`) {
-			t.Errorf("%s\nanswered %s", line, out)
-		}
+		must.Lack(t, line+" answered", p.paste(line), `"status"`)
 	}
 	p.stop()
 
@@ -189,9 +183,7 @@ func TestSIGTERMLetsRequestsFinish(t *testing.T) {
 	must.Get(io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+c.PublicKey+
 		"\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"))(t)
 	answers := bufio.NewReader(conn)
-	if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
-		t.Fatalf("%q %v", line, err)
-	}
+	must.Contain(t, "line", must.Get(answers.ReadString('\n'))(t), "100 Continue")
 	must.Get(answers.ReadString('\n'))(t)
 	must.Do(t, p.Process.Signal(syscall.SIGTERM))
 	p.waitUntilClosed(strings.TrimPrefix(c.BaseURL, "http://"))
@@ -202,9 +194,7 @@ func TestSIGTERMLetsRequestsFinish(t *testing.T) {
 	must.Get(io.WriteString(conn, chunk))(t)
 	res := must.Get(http.ReadResponse(answers, nil))(t)
 	defer res.Body.Close()
-	if res.StatusCode != 201 {
-		t.Errorf("status %d", res.StatusCode)
-	}
+	must.Same(t, "status", 201, res.StatusCode)
 	if err := <-p.ended; err != nil {
 		t.Errorf("exit: %v\n%s", err, p.stderr)
 	}
@@ -285,9 +275,7 @@ func TestPrivateEgressNeedsAFlag(t *testing.T) {
 		p := start(t, t.TempDir(), args...)
 		c := p.credentials()
 		got, body := call(t, "POST", c.BaseURL+"/proxies", c.ManagementKey, `{"name":"x","destination_url":"http://127.0.0.1:1"}`)
-		if got != status {
-			t.Errorf("%v: %d %s", args, got, body)
-		}
+		must.Same(t, fmt.Sprint(args, ": ", body), status, got)
 		p.stop()
 	}
 }

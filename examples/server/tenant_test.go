@@ -29,9 +29,7 @@ func TestDemoTenantIsFoundAfterRename(t *testing.T) {
 	older := newTenant("Demo")
 	p := start(t, folder)
 	before := p.credentials()
-	if strings.Contains(older, before.TenantID) {
-		t.Error("a tenant of -new-tenant is treated as the demo tenant")
-	}
+	must.Lack(t, "a tenant of -new-tenant is treated as the demo tenant", older, before.TenantID)
 	newTenant("Demo")
 	if status, body := call(t, "PUT", before.BaseURL+"/tenants/self", before.ManagementKey, `{"name":"Renamed"}`); status != http.StatusOK {
 		t.Fatal(status, body)

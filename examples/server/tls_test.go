@@ -64,9 +64,7 @@ func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
 			res.Body.Close()
 			break
 		}
-		if !strings.Contains(err.Error(), "certificate") {
-			t.Fatal(err)
-		}
+		must.Contain(t, "err.Error", err.Error(), "certificate")
 	}
 	if status, _ := call(t, "GET", plain.credentials().BaseURL+"/healthz", "", ""); status != http.StatusOK {
 		t.Errorf("without TLS: %d", status)

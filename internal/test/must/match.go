@@ -44,3 +44,19 @@ func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// Contain reports a text without a part that it must have.
+func Contain(t testing.TB, what, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s: %q lacks %q", what, text, part)
+	}
+}
+
+// Lack reports a text with a part that it must not have, such as a secret.
+func Lack(t testing.TB, what, text, part string) {
+	t.Helper()
+	if strings.Contains(text, part) {
+		t.Errorf("%s: %q has %q", what, text, part)
+	}
+}
