@@ -42,9 +42,7 @@ func TestSlowImportsHoldNoMemory(t *testing.T) {
 		for range imports {
 			body, to := io.Pipe()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/tokens/import", body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			req.Header.Set("SVC-API-KEY", key)
 			go func() { _, _ = io.WriteString(to, strings.Repeat(row, rows)) }()
 			l := &lines{to: to}
@@ -81,16 +79,14 @@ func TestBodiesHaveAMinimumRate(t *testing.T) {
 	srv := w.listen()
 	x := w.proxy(anonymous)
 	const head = "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: 1000000\r\n\r\n"
-	for name, test := range map[string]struct{ head, text string }{
+	for _, test := range map[string]struct{ head, text string }{
 		"blank lines of an import": {fmt.Sprintf(head, "/tokens/import", "SVC-API-KEY", w.PublicKey), "\n"},
 		"upload through a proxy":   {fmt.Sprintf(head, "/proxy", "SVC-PROXY-KEY", x.Key), "x"},
 	} {
 		conn := rawConn(t, srv)
 		must.Get(io.WriteString(conn, test.head))(t)
 		go drip(conn, test.text)
-		if res := readAnswer(t, conn); !strings.Contains(res.body, "did not arrive in time") {
-			t.Errorf("%s: %d %s", name, res.StatusCode, res.body)
-		}
+		readAnswer(t, conn).has(t, "did not arrive in time")
 	}
 }
 
@@ -120,19 +116,27 @@ func TestSlowBodiesNeedAMinimumRate(t *testing.T) {
 	}
 }
 
-// Anonymous calls of an open proxy cannot use all the places of its tenant, nor
-// those of another proxy.
-func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
-	t.Parallel()
-	arrived, hold := make(chan struct{}), make(chan struct{})
-	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {
+// newHolding returns a destination that holds the requests to /wait, and a policy with
+// four places for each tenant.
+func newHolding(t *testing.T) (dest *destination, egress vault.EgressPolicy, arrived, hold chan struct{}) {
+	t.Helper()
+	arrived, hold = make(chan struct{}), make(chan struct{})
+	dest = newDestination(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			arrived <- struct{}{}
 			<-hold
 		}
 	})
-	egress := trusting(dest.Server)
+	egress = trusting(dest.Server)
 	egress.MaxConnsPerTenant = 4
+	return dest, egress, arrived, hold
+}
+
+// A tenant has a number of places. Anonymous calls of an open proxy cannot use all of
+// them, nor those of another proxy.
+func TestPlacesOfATenant(t *testing.T) {
+	t.Parallel()
+	dest, egress, arrived, hold := newHolding(t)
 	w := newProxyWorld(t, &vault.Config{Egress: egress}, nil, nil)
 	open := func(p *vault.ProxyParams) {
 		p.DestinationURL = dest.URL
@@ -149,15 +153,17 @@ func TestAnonymousCallsHaveSeparatePlaces(t *testing.T) {
 	}
 	stranger("").wantProxyError(t, 429)
 	w.call(w.request("POST", "/proxy", "x", "SVC-PROXY-KEY", other.Key)).wantDestination(t, 200, "")
-	for range 3 {
+	for range 4 {
+		w.invoke(x, "GET", "", "").wantDestination(t, 200, "")
 		go func() { done <- w.invoke(x, "GET", "/wait", "") }()
 		<-arrived
 	}
-	w.invoke(x, "GET", "", "").wantDestination(t, 200, "")
+	w.invoke(x, "GET", "", "").headers(t, "Retry-After", "1").wantProxyError(t, 429)
 	close(hold)
-	for range 5 {
+	for range 6 {
 		(<-done).wantDestination(t, 200, "")
 	}
+	w.invoke(x, "GET", "", "").wantDestination(t, 200, "")
 	stranger("").wantDestination(t, 200, "")
 }
 
@@ -186,15 +192,7 @@ func (fetching) Close() error { return nil }
 // places of the tenant for its fetches.
 func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	t.Parallel()
-	arrived, hold := make(chan struct{}), make(chan struct{})
-	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			arrived <- struct{}{}
-			<-hold
-		}
-	})
-	egress := trusting(dest.Server)
-	egress.MaxConnsPerTenant = 4
+	dest, egress, arrived, hold := newHolding(t)
 	w := newProxyWorld(t, &vault.Config{Egress: egress, Runtime: fetching{dest.URL + "/wait"}}, nil, nil)
 	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
 	app := must.Get(w.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
