@@ -708,31 +708,3 @@ func TestForwardProxyIdleTunnels(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkForwardProxy reports the median of small requests: direct, and through
-// the proxy in an open tunnel with an expression in the body.
-func BenchmarkForwardProxy(b *testing.B) {
-	g := newGate(b, vault.Config{})
-	through := g.client(b, g.pass)
-	direct := &http.Client{Transport: &http.Transport{TLSClientConfig: g.cert}}
-	for _, way := range []struct {
-		name   string
-		client *http.Client
-		body   string
-	}{{"direct", direct, `{"number":"` + visa + `"}`}, {"through", through, cardExpression}, {"through without tokens", through, `{"number":"x"}`}} {
-		b.Run(way.name, func(b *testing.B) {
-			var all []time.Duration
-			for b.Loop() {
-				start := time.Now()
-				req := g.request(b, "POST", "/", strings.NewReader(way.body))
-				req.Header.Set("Content-Type", "application/json")
-				if res, _ := do(b, way.client, req); res.StatusCode != 200 {
-					b.Fatal(res.Status)
-				}
-				all = append(all, time.Since(start))
-			}
-			slices.Sort(all)
-			b.ReportMetric(float64(all[len(all)/2].Microseconds()), "p50-µs")
-		})
-	}
-}

@@ -273,9 +273,7 @@ func TestImportBadRowAnywhere(t *testing.T) {
 	got := 0
 	for _, r := range imported(t, v.Owner.Client, rows, nil) {
 		got++
-		if r.Row != got || (r.Outcome == vault.ImportFailed) != bad[r.Row] {
-			t.Errorf("result %d: row %d %s", got, r.Row, r.Outcome)
-		}
+		same(t, "row, and its failure", []any{r.Row, r.Outcome == vault.ImportFailed}, []any{got, bad[r.Row]})
 		wantSilent(t, errors.Join(r.Err, errors.New("")), "4111111111111112")
 	}
 	if _, total := list(t, v.Owner.Client, vault.ListTokensParams{}); got != n || total != n-len(bad) {
@@ -535,10 +533,8 @@ func TestExportOfMany(t *testing.T) {
 		i++
 	}
 	used := entries(t, v, vault.ListLogsParams{Operation: vault.OperationUse})
-	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationUse})
-	if err != nil || i != n || page.Pagination.TotalItems != n || used[0].EntityType != "token" {
-		t.Errorf("%d tokens and %d uses, %v, want %d", i, page.Pagination.TotalItems, err, n)
-	}
+	page := must.Get(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationUse}))(t)
+	same(t, "tokens, uses and their type", []any{i, page.Pagination.TotalItems, used[0].EntityType}, []any{n, n, "token"})
 	for range v.Owner.Export(t.Context(), nil) {
 		break
 	}
@@ -610,9 +606,7 @@ func TestImportLogsRefusedAndSkippedRows(t *testing.T) {
 	imported(t, blind, rowsOf(aText("newer", "x")), nil)
 	var got []string
 	for _, e := range entries(t, v, vault.ListLogsParams{Operation: vault.OperationImport}) {
-		if e.ActorID != blind.ApplicationID() || e.EntityType != "tenant" || e.EntityID != v.Acme.ID.String() {
-			t.Errorf("%+v", e)
-		}
+		same(t, "entry", []any{e.ActorID, e.EntityType, e.EntityID}, []any{blind.ApplicationID(), "tenant", v.Acme.ID.String()})
 		got = append(got, e.Message)
 	}
 	want := []string{

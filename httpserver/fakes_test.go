@@ -29,7 +29,6 @@ type breakable struct {
 	vault.Storage
 	broken atomic.Bool
 	panics atomic.Pointer[any]
-	trace  atomic.Pointer[string] // trace id of the last read of tokens
 
 	// While gate is set, each write sends on it and then waits for a value.
 	gate  atomic.Pointer[chan struct{}]
@@ -44,8 +43,6 @@ func (b *breakable) Ping(ctx context.Context) error {
 }
 
 func (b *breakable) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
-	trace := vault.TraceID(ctx)
-	b.trace.Store(&trace)
 	if p := b.panics.Load(); p != nil {
 		panic(*p)
 	}

@@ -443,14 +443,6 @@ func TestResponsesAreNotCachedOrSniffed(t *testing.T) {
 	}
 }
 
-func TestTraceIDOfAContext(t *testing.T) {
-	t.Parallel()
-	w, store := breakableWorld(t)
-	w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "my-trace")
-	same(t, "trace id of the storage", *store.trace.Load(), "my-trace")
-	same(t, "trace id", vault.TraceID(context.Background()), "")
-}
-
 // The trace id comes from the request, from its W3C trace context, or from
 // the context of the program, in this order. Otherwise it is new.
 func TestTraceID(t *testing.T) {
