@@ -3,7 +3,9 @@
 package tampering
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -24,6 +26,34 @@ func TestManyMixtures(t *testing.T) {
 				return
 			}
 			w.mix(rand.Uint64(), 0, each)
+		}
+	})
+}
+
+// TestEveryByte changes every byte of every column that evidence covers, one at a time,
+// and sets every column to NULL. It ends before the test would time out.
+func TestEveryByte(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(w *world) {
+		tried := 0
+		for _, key := range slices.Sorted(maps.Keys(w.b.rows)) {
+			for i, value := range w.b.rows[key].values {
+				for _, other := range otherValues(value) {
+					if end, ok := w.Deadline(); ok && time.Until(end) < 5*time.Minute {
+						w.Logf("%d changes were tried, up to %s", tried, key)
+						return
+					}
+					m, r := newMixture(w, 0, 0), w.b.rows[key]
+					if r.isKey(i) {
+						m.drop(r)
+					}
+					m.add(r.with(i, other))
+					if wrong, _ := m.try(modeOf(tried)); wrong != "" {
+						w.Errorf("%s\n%s", wrong, m)
+					}
+					tried++
+				}
+			}
 		}
 	})
 }

@@ -181,9 +181,7 @@ func (m *mixture) try(how mode) (wrong string, allowed bool) {
 	var v *vault.Vault
 	var err error
 	if how.running {
-		if v, err = m.start(); err != nil {
-			m.Fatal(err)
-		}
+		v = must.Get(m.start())(m)
 		if how.warm {
 			must.Get(v.Checkpoint(m.Context()))(m)
 		}
@@ -253,7 +251,7 @@ func (m *mixture) verify(v *vault.Vault) string {
 }
 
 // signs returns what is wrong with a vault that has found a change: it raises no alarm,
-// or writes to the anchor although it has stopped signing.
+// or it writes to the anchor although its tree is gone.
 func (m *mixture) signs(v *vault.Vault, found string) string {
 	s, err := v.EvidenceStatus()
 	switch {
@@ -261,7 +259,7 @@ func (m *mixture) signs(v *vault.Vault, found string) string {
 		return err.Error()
 	case found != "" && len(s.Alarms) == 0:
 		return "there is no alarm: " + found
-	case s.Suspended != "" && len(m.anchor.notes) > len(m.notes):
+	case len(m.present(in(uuid.UUID{}, ofTable("vault_log_trees")))) == 0 && len(m.anchor.notes) > len(m.notes):
 		return "the anchor was written to: " + s.Suspended
 	}
 	return ""
@@ -279,13 +277,14 @@ func (m *mixture) others(v *vault.Vault) string {
 }
 
 // harmed reports whether the mixture changes what a tenant's bundle is made of. Entries
-// in no tree, and rows of applications, reactors and proxies, are no part of it.
+// that were in no tree, and rows of applications, reactors and proxies, are no part of
+// it.
 func (m *mixture) harmed(tenant uuid.UUID) bool {
 	invented := m.invented(tenant)
 	for key, r := range m.rows {
 		row := cmp.Or(r, m.b.rows[key])
 		of := row.tenant() == tenant || row.tenant() == uuid.UUID{}
-		if of && !slices.Contains(invented, r) && !ofKind("application", "reactor", "proxy")(row) {
+		if of && (!slices.Contains(invented, r) || m.a.rows[key] != nil) && !ofKind("application", "reactor", "proxy")(row) {
 			return true
 		}
 	}
@@ -307,11 +306,11 @@ func (m *mixture) judge(found string, opened bool) string {
 	}
 }
 
-// malformed reports whether an entry has a value of another type or length, so that
-// its row cannot be read.
+// malformed reports whether a row has a value of another type or length, so that it
+// cannot be read.
 func (m *mixture) malformed() bool {
 	for key, r := range m.rows {
-		if was := m.b.rows[key]; r != nil && was != nil && ofLog(r) {
+		if was := m.b.rows[key]; r != nil && was != nil {
 			for i := range r.values {
 				old, _ := was.values[i].([]byte)
 				if now, ok := r.values[i].([]byte); ok && len(now) != len(old) || r.values[i] == nil && was.values[i] != nil || fmt.Sprintf("%T", r.values[i]) != fmt.Sprintf("%T", was.values[i]) {

@@ -3,6 +3,7 @@
 package tampering
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -312,11 +313,17 @@ func (m *mixture) lies(tenant uuid.UUID, bundle []byte) string {
 			early = line
 		}
 	}
+	alone := late // what the vault's tree says about the tenant, without a note
+	for key, r := range m.rows {
+		if cmp.Or(r, m.b.rows[key]).tenant() == (uuid.UUID{}) {
+			alone = ""
+		}
+	}
 	for _, since := range []struct {
 		name, lacks string
 		note        []byte
-	}{{"b", late, k.vault}, {"the tenant at b", late, k.tenant}, {"a", early, before.vault}, {"the tenant at a", early, before.tenant}} {
-		if since.lacks != "" && since.note != nil && offline(bundle, k.key, since.note) {
+	}{{"b", late, k.vault}, {"the tenant at b", late, k.tenant}, {"a", early, before.vault}, {"the tenant at a", early, before.tenant}, {"nobody", alone, nil}} {
+		if since.lacks != "" && (since.note != nil || since.name == "nobody") && offline(bundle, k.key, since.note) {
 			return "since the note of " + since.name + " it lacks the entry " + since.lacks
 		}
 	}
