@@ -20,10 +20,7 @@ func TestYearOfHeads(t *testing.T) {
 	t.Parallel()
 	heads, most := 14*24*60, 500
 	if text := os.Getenv("VAULT_HEADS"); text != "" {
-		var err error
-		if heads, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
+		heads = must.Get(strconv.Atoi(text))(t)
 	}
 	r := newRig(t)
 	l := r.open()

@@ -39,7 +39,7 @@ func TestSequenceAndSign(t *testing.T) {
 			t.Fatalf("the proof of entry %d: %v, %v", n, p, err)
 		}
 	}
-	must.Match(t, "proof of an entry that does not exist", errOf(l.Proof(t.Context(), tenant, r.id())), ErrNotSequenced)
+	must.Match(t, "proof of an entry that does not exist", must.Err(l.Proof(t.Context(), tenant, r.id())), ErrNotSequenced)
 	if s := l.Status(); s.Lag != 0 || s.Pending != 0 || s.Suspended != "" || s.Origin != origin {
 		t.Errorf("status %+v", s)
 	}
@@ -50,9 +50,7 @@ func TestSequenceAndSign(t *testing.T) {
 
 func TestConsistency(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
+	r, l, tenant := begun(t)
 	roots := map[int64]evidence.Hash{}
 	for range 12 {
 		r.write(l, tenant, 50)
@@ -210,8 +208,7 @@ func (b *busy) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.
 // A log that gets entries and heads during each run of its verification is good.
 func TestGrowingLogVerifies(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l, tenant := r.open(), r.id()
+	r, l, tenant := begun(t)
 	r.write(l, tenant, 3)
 	r.checkpoint(l)
 	h := l.vault.tenants.head(tenant)

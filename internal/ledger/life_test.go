@@ -172,9 +172,7 @@ func TestEndOfImport(t *testing.T) {
 
 func TestRetain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
+	r, l, tenant := begun(t)
 	var logs []storage.Log
 	for range 6 {
 		logs = append(logs, r.write(l, tenant, 100)...)
@@ -213,10 +211,7 @@ func TestDeleteTenant(t *testing.T) {
 	r.checkpoint(l)
 	must.Do(t, l.DeleteTenant(t.Context(), tenant))
 	for more := true; more; {
-		var err error
-		if more, err = r.store.Purge(t.Context(), storage.ID(tenant), 100); err != nil {
-			t.Fatal(err)
-		}
+		more = must.Get(r.store.Purge(t.Context(), storage.ID(tenant), 100))(t)
 	}
 	r.isGood(l, other, nil)
 	r.exec("DELETE FROM vault_log_trees WHERE tenant_id = ?", other[:])
@@ -231,9 +226,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 		"deleted": "DELETE FROM vault_logs WHERE id = ?",
 		"altered": "UPDATE vault_logs SET operation = 'read' WHERE id = ?",
 	} {
-		r := newRig(t)
-		l := r.open()
-		tenant := r.id()
+		r, l, tenant := begun(t)
 		logs := r.write(l, tenant, 3)
 		r.exec(how, logs[1].ID[:])
 		must.Do(t, l.SequenceDirty(t.Context()))
@@ -266,9 +259,7 @@ func TestTypeOfAReadIsCompared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			l := r.open()
-			tenant := r.id()
+			r, l, tenant := begun(t)
 			row := r.logs(tenant, 1)
 			row[0].Operation = "read"
 			e := EntryOf(&row[0])
@@ -298,9 +289,7 @@ func TestTypeOfAReadIsCompared(t *testing.T) {
 
 func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
+	r, l, tenant := begun(t)
 	logs := r.write(l, tenant, 3)
 	forged := r.logs(tenant, 1)
 	forged[0].Mac[0] ^= 1
@@ -317,9 +306,7 @@ func TestForgedEntryStaysOutOfTheTree(t *testing.T) {
 
 func TestLostReads(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
+	r, l, tenant := begun(t)
 	r.write(l, tenant, 3)
 	lost := expected(tenant, r.logs(tenant, 2))
 	for i := range lost {
@@ -346,9 +333,7 @@ func TestLostReads(t *testing.T) {
 
 func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
+	r, l, tenant := begun(t)
 	must.Do(t, l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3))
 	if len(r.all()) > 0 {
 		t.Error(r.all())
@@ -358,9 +343,7 @@ func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
 
 func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := r.open()
-	tenant := r.id()
+	r, l, tenant := begun(t)
 	logs := r.logs(tenant, 3)
 	want := expected(tenant, logs)
 	l.Expect(tenant, want...) // a transaction of the application

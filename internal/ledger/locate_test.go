@@ -20,8 +20,7 @@ import (
 // left out.
 func TestLocate(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l, tenant := r.open(), r.id()
+	r, l, tenant := begun(t)
 	logs := r.write(l, tenant, 1500)
 	ids, want := make([]uuid.UUID, len(logs)), make([]Located, len(logs))
 	for i, e := range expected(tenant, logs) {
@@ -109,8 +108,7 @@ func bytesOf(do func()) uint64 {
 // Notes returns notes oldest first, from a size and a time on, up to a limit.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l, tenant := r.open(), r.id()
+	r, l, tenant := begun(t)
 	var want [][]byte
 	var middle time.Time
 	for i := range 7 {

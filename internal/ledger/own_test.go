@@ -53,8 +53,7 @@ func TestOwnRowsAreNotRead(t *testing.T) {
 // On SQLite, two rows can have one id, because the key also has the entity type.
 func TestOwnEntryOccursTwice(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l, tenant := r.open(), r.id()
+	r, l, tenant := begun(t)
 	logs := r.write(l, tenant, 3)
 	r.exec(`INSERT INTO vault_logs (tenant_id, entity_type, id, created_at, actor_type, entity_id, operation, message, seq, mac)
 		SELECT tenant_id, 'card', id, created_at, actor_type, entity_id, operation, message, seq + 1, mac FROM vault_logs WHERE id = ?`, logs[0].ID[:])

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -58,11 +57,6 @@ func TestPostgres(t *testing.T) {
 	if len(r.all()) > 0 {
 		t.Error(r.all()[0])
 	}
-}
-
-func TestEveryByteOnPostgres(t *testing.T) {
-	t.Parallel()
-	everyByte(newRigOn(t, pgtest.Alone(t), true), long.Rounds(67, 1))
 }
 
 // Old entries that an open transaction holds back when evidence begins are imported

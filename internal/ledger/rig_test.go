@@ -63,17 +63,20 @@ func newRig(t *testing.T) *rig {
 	return newRigOn(t, filepath.Join(t.TempDir(), "vault.db"), false)
 }
 
+// begun returns a rig with a ledger, and the id of a tenant.
+func begun(t *testing.T) (*rig, *Ledger, uuid.UUID) {
+	t.Helper()
+	r := newRig(t)
+	return r, r.open(), r.id()
+}
+
 func newRigOn(t *testing.T, path string, pg bool) *rig {
 	t.Helper()
 	r := &rig{T: t, path: path, pg: pg, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)), origin)
 	must.Do(t, err)
-	if r.signer, err = note.NewSigner(skey); err != nil {
-		t.Fatal(err)
-	}
-	if r.key, err = note.NewVerifier(vkey); err != nil {
-		t.Fatal(err)
-	}
+	r.signer = must.Get(note.NewSigner(skey))(t)
+	r.key = must.Get(note.NewVerifier(vkey))(t)
 	r.vkey = vkey
 	r.reopen()
 	t.Cleanup(func() {
@@ -386,6 +389,3 @@ func same[T any](t testing.TB, what string, got, want T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
-
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
