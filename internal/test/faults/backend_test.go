@@ -38,6 +38,17 @@ var backends = func() map[string]func(testing.TB) string {
 	return all
 }()
 
+// onEach runs a test on a new database of each backend.
+func onEach(t *testing.T, on map[string]func(testing.TB) string, test func(t *testing.T, name, dsn string)) {
+	t.Helper()
+	for name, newDSN := range on {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, name, newDSN(t))
+		})
+	}
+}
+
 // distributed returns the address of a new database on Citus.
 func distributed(t testing.TB) string {
 	t.Helper()

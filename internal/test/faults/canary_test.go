@@ -77,19 +77,16 @@ func TestNoPlaintextInTheSQLiteFiles(t *testing.T) {
 
 func TestNoPlaintextInThePostgresTables(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range servers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn, key := newDSN(t), vault.NewKey()
-			var log syncBuffer
-			v := openVault(t, dsn, key, talkative(&log))
-			secrets := plantCanaries(t, v, key)
-			db := must.Get(sql.Open("postgres", dsn))(t)
-			defer db.Close()
-			expectNoneInTables(t, db, "SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = current_schema()", secrets)
-			expectNone(t, "log", log.Bytes(), secrets)
-		})
-	}
+	onEach(t, servers, func(t *testing.T, _, dsn string) {
+		key := vault.NewKey()
+		var log syncBuffer
+		v := openVault(t, dsn, key, talkative(&log))
+		secrets := plantCanaries(t, v, key)
+		db := must.Get(sql.Open("postgres", dsn))(t)
+		defer db.Close()
+		expectNoneInTables(t, db, "SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = current_schema()", secrets)
+		expectNone(t, "log", log.Bytes(), secrets)
+	})
 }
 
 // talkative returns a configuration that logs everything. Its code and its

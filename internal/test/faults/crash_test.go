@@ -146,24 +146,21 @@ func writeUntilKilled(ctx context.Context, dsn string) error {
 // several times. Everything that was acknowledged must still be there.
 func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range backends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn, key := newDSN(t), vault.NewKey()
-			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1})
-			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-			must.Do(t, v.Close())
-			var done []string
-			for range long.Rounds(2, 8) {
-				done = append(done, runAndKill(t, dsn, key, tenant.ID, 110+rand.IntN(long.Rounds(50, 300)))...)
-				verify(t, dsn, key, tenant.ID, done)
-			}
-			// Finish the rotation that every kill interrupted.
-			v = openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			must.Do(t, v.RotateDataKeys(t.Context(), tenant.ID, nil))
+	onEach(t, backends, func(t *testing.T, _, dsn string) {
+		key := vault.NewKey()
+		v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1})
+		tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+		must.Do(t, v.Close())
+		var done []string
+		for range long.Rounds(2, 8) {
+			done = append(done, runAndKill(t, dsn, key, tenant.ID, 110+rand.IntN(long.Rounds(50, 300)))...)
 			verify(t, dsn, key, tenant.ID, done)
-		})
-	}
+		}
+		// Finish the rotation that every kill interrupted.
+		v = openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+		must.Do(t, v.RotateDataKeys(t.Context(), tenant.ID, nil))
+		verify(t, dsn, key, tenant.ID, done)
+	})
 }
 
 // runAndKill starts a child and kills it after some operations, with at least one

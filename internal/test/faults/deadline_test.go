@@ -13,20 +13,17 @@ import (
 // context's error.
 func TestDeadlineOnEveryBackend(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range backends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := openVault(t, newDSN(t), vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-			c := v.Tenant(tenant.ID)
-			tok := must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
-			late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-			defer cancel()
-			for call, do := range lateCalls(v, c.Client, tok.ID) {
-				must.Match(t, call, do(late), context.DeadlineExceeded)
-			}
-		})
-	}
+	onEach(t, backends, func(t *testing.T, _, dsn string) {
+		v := openVault(t, dsn, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1})
+		tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+		c := v.Tenant(tenant.ID)
+		tok := must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
+		late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		for call, do := range lateCalls(v, c.Client, tok.ID) {
+			must.Match(t, call, do(late), context.DeadlineExceeded)
+		}
+	})
 }
 
 func lateCalls(v *vault.Vault, c *vault.Client, id string) map[string]func(context.Context) error {

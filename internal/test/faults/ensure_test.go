@@ -16,38 +16,35 @@ import (
 // create one of each.
 func TestConcurrentReplicasEnsureOneOfEach(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range backends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn, key := newDSN(t), vault.NewKey()
-			nodes := []*vault.Vault{openVault(t, dsn, key, quietNode), openVault(t, dsn, key, quietNode)}
-			const replicas = 8
-			found := make([]ensured, replicas)
-			start := make(chan struct{})
-			var wg sync.WaitGroup
-			for i := range replicas {
-				wg.Go(func() {
-					<-start
-					found[i] = ensureAll(t, nodes[i%len(nodes)])
-				})
+	onEach(t, backends, func(t *testing.T, _, dsn string) {
+		key := vault.NewKey()
+		nodes := []*vault.Vault{openVault(t, dsn, key, quietNode), openVault(t, dsn, key, quietNode)}
+		const replicas = 8
+		found := make([]ensured, replicas)
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range replicas {
+			wg.Go(func() {
+				<-start
+				found[i] = ensureAll(t, nodes[i%len(nodes)])
+			})
+		}
+		close(start)
+		wg.Wait()
+		keys := 0
+		for _, f := range found {
+			if f.apiKey != "" {
+				keys++
 			}
-			close(start)
-			wg.Wait()
-			keys := 0
-			for _, f := range found {
-				if f.apiKey != "" {
-					keys++
-				}
-				f.apiKey = ""
-				if f.ids != found[0].ids || f.proxyKey != found[0].proxyKey {
-					t.Errorf("one replica found %v, another %v", f, found[0])
-				}
+			f.apiKey = ""
+			if f.ids != found[0].ids || f.proxyKey != found[0].proxyKey {
+				t.Errorf("one replica found %v, another %v", f, found[0])
 			}
-			must.Same(t, "replicas got the API key", 1, keys)
-			c := nodes[0].Tenant(found[0].ids[0])
-			wantOneOfEach(t, nodes[0], c.Client)
-		})
-	}
+		}
+		must.Same(t, "replicas got the API key", 1, keys)
+		c := nodes[0].Tenant(found[0].ids[0])
+		wantOneOfEach(t, nodes[0], c.Client)
+	})
 }
 
 var quietNode = &vault.Config{SweepEvery: -1, WorkEvery: -1}
@@ -114,25 +111,22 @@ func total[T any](p *vault.Page[T], err error) (int, error) {
 // finds a tenant by the name that the tenant was created with.
 func TestEnsureFindsThingsByName(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range backends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v, ctx := openVault(t, newDSN(t), vault.NewKey(), quietNode), t.Context()
-			made := must.Get(v.CreateTenant(ctx, "Acme"))(t)
-			younger := must.Get(v.CreateTenant(ctx, "Acme"))(t)
-			got := must.Get(v.EnsureTenant(ctx, "Acme"))(t)
-			if got.ID != made.ID || got.ID == younger.ID {
-				t.Errorf("ensured %s, want the oldest with that name", got.ID)
-			}
-			shouted := must.Get(v.EnsureTenant(ctx, "ACME"))(t)
-			if shouted.ID == made.ID {
-				t.Error("names that differ in case were treated as equal")
-			}
-			must.Fail(v.EnsureTenant(ctx, ""))(t, "without a name", vault.ErrInvalid)
-			renamedTenants(ctx, t, v, made, younger)
-			renamedAndDeleted(ctx, t, v, made.ID)
-		})
-	}
+	onEach(t, backends, func(t *testing.T, _, dsn string) {
+		v, ctx := openVault(t, dsn, vault.NewKey(), quietNode), t.Context()
+		made := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+		younger := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+		got := must.Get(v.EnsureTenant(ctx, "Acme"))(t)
+		if got.ID != made.ID || got.ID == younger.ID {
+			t.Errorf("ensured %s, want the oldest with that name", got.ID)
+		}
+		shouted := must.Get(v.EnsureTenant(ctx, "ACME"))(t)
+		if shouted.ID == made.ID {
+			t.Error("names that differ in case were treated as equal")
+		}
+		must.Fail(v.EnsureTenant(ctx, ""))(t, "without a name", vault.ErrInvalid)
+		renamedTenants(ctx, t, v, made, younger)
+		renamedAndDeleted(ctx, t, v, made.ID)
+	})
 }
 
 // renamedTenants gives tenants the names of others, as their own keys could.

@@ -18,31 +18,28 @@ import (
 // and the count must be right.
 func TestExpiryOnNodesWithDifferentClocks(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range backends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn, key := newDSN(t), vault.NewKey()
-			var nodes []*vault.Vault
-			var clocks []*vaulttest.Clock
-			for _, ahead := range []time.Duration{0, time.Second} {
-				clock := vaulttest.NewClock(vaulttest.Start.Add(ahead))
-				nodes, clocks = append(nodes, openVault(t, dsn, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})), append(clocks, clock)
+	onEach(t, backends, func(t *testing.T, _, dsn string) {
+		key := vault.NewKey()
+		var nodes []*vault.Vault
+		var clocks []*vaulttest.Clock
+		for _, ahead := range []time.Duration{0, time.Second} {
+			clock := vaulttest.NewClock(vaulttest.Start.Add(ahead))
+			nodes, clocks = append(nodes, openVault(t, dsn, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})), append(clocks, clock)
+		}
+		tenant := must.Get(nodes[0].CreateTenant(t.Context(), "Acme"))(t)
+		e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID).Client, nodes[1].Tenant(tenant.ID).Client}}
+		for round := range long.Rounds(2, 6) {
+			ends := clocks[0].Now().Add(time.Minute)
+			old := e.createAll(ends, 0)
+			for _, c := range clocks {
+				c.Advance(time.Minute)
 			}
-			tenant := must.Get(nodes[0].CreateTenant(t.Context(), "Acme"))(t)
-			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID).Client, nodes[1].Tenant(tenant.ID).Client}}
-			for round := range long.Rounds(2, 6) {
-				ends := clocks[0].Now().Add(time.Minute)
-				old := e.createAll(ends, 0)
-				for _, c := range clocks {
-					c.Advance(time.Minute)
-				}
-				e.replaceAll(round, old)
-				for _, c := range clocks {
-					c.Advance(time.Hour)
-				}
+			e.replaceAll(round, old)
+			for _, c := range clocks {
+				c.Advance(time.Hour)
 			}
-		})
-	}
+		}
+	})
 }
 
 // values is the number of values that the nodes compete for.

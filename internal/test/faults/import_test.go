@@ -76,28 +76,25 @@ func importUntilKilled(ctx context.Context, dsn string) error {
 // the end there is exactly one token for each row.
 func TestImportSurvivesKills(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range backends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn, key := newDSN(t), vault.NewKey()
-			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-			saved, rows := 0, importedRows[name]
-			for _, kill := range []int{1000, rows/2 - 321, rows} {
-				c := startChild(t, dsn, key, childTenant+"="+tenant.ID.String(),
-					childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows))
-				lines, _ := c.killWhen(t, func(lines []string) bool { // the child ends on its own after the last row
-					return kill < rows && lines[len(lines)-1] == strconv.Itoa(kill)
-				})
-				reached := must.Get(strconv.Atoi(lines[len(lines)-1]))(t)
-				if reached < kill {
-					t.Fatalf("the child exited on its own at row %d", reached)
-				}
-				saved = max(0, reached-savedEvery)
+	onEach(t, backends, func(t *testing.T, name, dsn string) {
+		key := vault.NewKey()
+		v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+		tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
+		saved, rows := 0, importedRows[name]
+		for _, kill := range []int{1000, rows/2 - 321, rows} {
+			c := startChild(t, dsn, key, childTenant+"="+tenant.ID.String(),
+				childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows))
+			lines, _ := c.killWhen(t, func(lines []string) bool { // the child ends on its own after the last row
+				return kill < rows && lines[len(lines)-1] == strconv.Itoa(kill)
+			})
+			reached := must.Get(strconv.Atoi(lines[len(lines)-1]))(t)
+			if reached < kill {
+				t.Fatalf("the child exited on its own at row %d", reached)
 			}
-			wantImported(t, v.Tenant(tenant.ID), rows)
-		})
-	}
+			saved = max(0, reached-savedEvery)
+		}
+		wantImported(t, v.Tenant(tenant.ID), rows)
+	})
 }
 
 // wantImported counts the tokens. Every row had a result, so an equal number of

@@ -86,12 +86,9 @@ const slowCode = `module.exports = async (req) => {
 // node's clock is ahead, so that the leases of the first have expired.
 func TestEveryCallbackIsDeliveredAfterANodeIsKilled(t *testing.T) {
 	t.Parallel()
-	for name, newDSN := range servers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			deliverThoughKilled(t, newDSN(t))
-		})
-	}
+	onEach(t, servers, func(t *testing.T, _, dsn string) {
+		deliverThoughKilled(t, dsn)
+	})
 }
 
 func deliverThoughKilled(t *testing.T, dsn string) {
