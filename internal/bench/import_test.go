@@ -161,18 +161,13 @@ type scan struct {
 
 func newScan(b *testing.B, on *backend, dsn string) *scan {
 	b.Helper()
-	aead, err := seal.NewAEAD(seal.RandomKey())
-	if err != nil {
-		b.Fatal(err)
-	}
+	aead := must.Get(seal.NewAEAD(seal.RandomKey()))(b)
 	s := &scan{aead: aead, sealed: map[int][]byte{}}
 	if on == onPostgres {
 		s.db = openPostgres(b, dsn, true)
 		return s
 	}
-	if s.db, err = sql.Open("sqlite", dsn); err != nil {
-		b.Fatal(err)
-	}
+	s.db = must.Get(sql.Open("sqlite", dsn))(b)
 	b.Cleanup(func() { _ = s.db.Close() })
 	return s
 }
