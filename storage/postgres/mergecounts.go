@@ -122,8 +122,8 @@ func (s *Store) mergeSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n
 	var set []byte
 	var containers string
 	n, err = s.take(ctx, tx, tenant, "vault_container_sets", "set_id, containers", []any{&set, &containers}, func() {
-		kept.Bytes(set)
-		kept.Text(containers)
+		kept.Bytes(set, sqlstore.NotNull)
+		kept.Text(containers, sqlstore.NotNull)
 	})
 	if err != nil || n == 0 {
 		return n, err

@@ -83,9 +83,9 @@ func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, a
 			last = id
 		}
 		if counted > 0 {
-			counts.Text(kind)
-			counts.Int(day)
-			counts.Int(-counted)
+			counts.Text(kind, sqlstore.NotNull)
+			counts.Int(day, sqlstore.NotNull)
+			counts.Int(-counted, sqlstore.NotNull)
 		}
 		return nil
 	}, s.schema.in(s.deleteLogsText()), append([]any{tenant[:]}, args...)...)

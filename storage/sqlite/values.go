@@ -5,20 +5,35 @@ import "github.com/seed-72ea4aab/vault/storage"
 // values are the columns of rows, as parameters. It implements [sqlstore.Put].
 type values []any
 
-// Bytes adds bytes.
-func (v *values) Bytes(b []byte) { *v = append(*v, bytesOf(b)) }
+// Bytes implements [sqlstore.Put].
+func (v *values) Bytes(b []byte, null bool) {
+	if null {
+		*v = append(*v, nil)
+	} else {
+		*v = append(*v, bytesOf(b))
+	}
+}
 
-// Text adds a text.
-func (v *values) Text(text string) { *v = append(*v, text) }
+// Text implements [sqlstore.Put].
+func (v *values) Text(text string, null bool) {
+	if null {
+		*v = append(*v, nil)
+	} else {
+		*v = append(*v, text)
+	}
+}
 
-// Int adds a number.
-func (v *values) Int(n int64) { *v = append(*v, n) }
+// Int implements [sqlstore.Put].
+func (v *values) Int(n int64, null bool) {
+	if null {
+		*v = append(*v, nil)
+	} else {
+		*v = append(*v, n)
+	}
+}
 
-// Bool adds a truth value.
+// Bool implements [sqlstore.Put].
 func (v *values) Bool(b bool) { *v = append(*v, b) }
-
-// Null adds NULL.
-func (v *values) Null() { *v = append(*v, nil) }
 
 // optionalID returns an id, or NULL if it is zero.
 func optionalID(id *storage.ID) any {

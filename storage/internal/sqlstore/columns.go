@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -78,67 +77,70 @@ var (
 	}
 )
 
-// Put receives the values of a row.
+// Put receives the values of a row. A value is NULL if null is true.
 type Put interface {
-	Bytes(v []byte) // nil is an empty value
-	Text(v string)
-	Int(v int64)
+	Bytes(v []byte, null bool) // nil is an empty value
+	Text(v string, null bool)
+	Int(v int64, null bool)
 	Bool(v bool)
-	Null()
 }
+
+// NotNull is the argument of Put for columns that are never NULL.
+const NotNull = false
 
 // PutToken puts the values of TokenRow.
 func PutToken(p Put, t *storage.Token) {
-	p.Bytes(t.Ord[:])
-	p.Text(t.ID)
-	p.Text(t.Type)
+	p.Bytes(t.Ord[:], NotNull)
+	p.Text(t.ID, NotNull)
+	p.Text(t.Type, NotNull)
 	putContent(p, t, false)
-	PutID(p, &t.CreatedBy)
-	p.Int(t.CreatedAt.UnixMicro())
-	PutID(p, &t.ModifiedBy)
-	PutTime(p, t.ModifiedAt)
-	p.Int(t.Rev)
+	p.Bytes(t.CreatedBy[:], t.CreatedBy.IsZero())
+	p.Int(t.CreatedAt.UnixMicro(), NotNull)
+	p.Bytes(t.ModifiedBy[:], t.ModifiedBy.IsZero())
+	p.Int(t.ModifiedAt.UnixMicro(), t.ModifiedAt.IsZero())
+	p.Int(t.Rev, NotNull)
 }
 
 // PutTokenReplaced puts the values of TokenReplaced. The hashes are NULL if they
 // stay.
 func PutTokenReplaced(p Put, u *storage.TokenUpdate) {
-	putContent(p, &u.Token, u.KeepHashes)
-	PutID(p, &u.Token.ModifiedBy)
-	PutTime(p, u.Token.ModifiedAt)
+	t := &u.Token
+	putContent(p, t, u.KeepHashes)
+	p.Bytes(t.ModifiedBy[:], t.ModifiedBy.IsZero())
+	p.Int(t.ModifiedAt.UnixMicro(), t.ModifiedAt.IsZero())
 }
 
 func putContent(p Put, t *storage.Token, keepHashes bool) {
-	p.Bytes(t.Set[:])
-	p.Text(JoinContainers(t.Containers))
-	p.Bytes(t.Fingerprint[:])
-	p.Bytes(t.Expression[:])
-	PutHash(p, &t.Dedup)
-	if keepHashes {
-		p.Null()
-	} else {
-		p.Bytes(joinHashes(t.Hashes))
+	p.Bytes(t.Set[:], NotNull)
+	p.Text(JoinContainers(t.Containers), NotNull)
+	p.Bytes(t.Fingerprint[:], NotNull)
+	p.Bytes(t.Expression[:], NotNull)
+	p.Bytes(t.Dedup[:], t.Dedup == storage.Hash{})
+	var hashes []byte
+	if !keepHashes {
+		hashes = joinHashes(t.Hashes)
 	}
-	p.Int(int64(t.KeyVersion))
-	p.Bytes(t.Body)
-	putUnless(p, t.CVC == nil, t.CVC)
-	PutTime(p, t.CVCExpiresAt)
-	PutTime(p, t.ExpiresAt)
+	p.Bytes(hashes, keepHashes)
+	p.Int(int64(t.KeyVersion), NotNull)
+	p.Bytes(t.Body, NotNull)
+	p.Bytes(t.CVC, t.CVC == nil)
+	p.Int(t.CVCExpiresAt.UnixMicro(), t.CVCExpiresAt.IsZero())
+	p.Int(t.ExpiresAt.UnixMicro(), t.ExpiresAt.IsZero())
 }
 
 // PutLog puts the values of LogRow.
 func PutLog(p Put, l *storage.Log) {
-	p.Bytes(l.ID[:])
-	p.Int(l.CreatedAt.UnixMicro())
-	PutID(p, &l.ActorID)
-	p.Text(l.ActorType)
-	p.Text(l.EntityType)
-	p.Text(l.EntityID)
-	p.Text(l.Operation)
-	p.Text(l.Message)
-	PutOptionalText(p, l.ActorName)
-	PutOptionalText(p, l.Origin)
-	PutHash(p, &l.Mac)
+	p.Bytes(l.ID[:], NotNull)
+	p.Int(l.CreatedAt.UnixMicro(), NotNull)
+	p.Bytes(l.ActorID[:], l.ActorID.IsZero())
+	p.Text(l.ActorType, NotNull)
+	p.Text(l.EntityType, NotNull)
+	p.Text(l.EntityID, NotNull)
+	p.Text(l.Operation, NotNull)
+	p.Text(l.Message, NotNull)
+	p.Text(l.ActorName, l.ActorName == "")
+	p.Text(l.Origin, l.Origin == "")
+	p.Bytes(l.Mac[:], l.Mac == storage.Hash{})
 }
 
 // PutRecord puts the values of RecordRow.
@@ -146,77 +148,45 @@ func PutRecord(p Put, r *storage.Record) { PutRecordAt(p, r, r.Rev) }
 
 // PutRecordAt is like PutRecord, with another revision.
 func PutRecordAt(p Put, r *storage.Record, rev int64) {
-	p.Text(r.Kind)
-	p.Bytes(r.ID[:])
+	p.Text(r.Kind, NotNull)
+	p.Bytes(r.ID[:], NotNull)
 	PutRecordReplaced(p, r)
-	p.Int(rev)
+	p.Int(rev, NotNull)
 }
 
 // PutRecordReplaced puts the values of RecordReplaced.
 func PutRecordReplaced(p Put, r *storage.Record) {
-	p.Text(r.Name)
-	p.Text(FoldName(r.Name))
-	putUnless(p, r.Key.IsZero(), r.Key[:])
-	putUnless(p, r.AltKey.IsZero(), r.AltKey[:])
-	PutTime(p, r.ExpiresAt)
-	p.Int(int64(r.KeyVersion))
-	p.Bytes(r.Body)
-	p.Int(r.CreatedAt.UnixMicro())
+	p.Text(r.Name, NotNull)
+	p.Text(FoldName(r.Name), NotNull)
+	p.Bytes(r.Key[:], r.Key.IsZero())
+	p.Bytes(r.AltKey[:], r.AltKey.IsZero())
+	p.Int(r.ExpiresAt.UnixMicro(), r.ExpiresAt.IsZero())
+	p.Int(int64(r.KeyVersion), NotNull)
+	p.Bytes(r.Body, NotNull)
+	p.Int(r.CreatedAt.UnixMicro(), NotNull)
 }
 
 // PutClaim puts the values of ClaimRow.
 func PutClaim(p Put, c *storage.Claim) {
-	p.Bytes(c.Key[:])
-	p.Bytes(c.Owner[:])
-	PutTime(p, c.LeaseUntil)
-	PutTime(p, c.ExpiresAt)
-	p.Int(int64(c.KeyVersion))
-	putUnless(p, c.Answer == nil, c.Answer)
+	p.Bytes(c.Key[:], NotNull)
+	p.Bytes(c.Owner[:], NotNull)
+	p.Int(c.LeaseUntil.UnixMicro(), c.LeaseUntil.IsZero())
+	p.Int(c.ExpiresAt.UnixMicro(), c.ExpiresAt.IsZero())
+	p.Int(int64(c.KeyVersion), NotNull)
+	p.Bytes(c.Answer, c.Answer == nil)
 }
 
 // PutJob puts the values of JobRow.
 func PutJob(p Put, j *storage.Job) {
-	p.Bytes(j.ID[:])
-	p.Text(j.Kind)
-	p.Int(j.RunAt.UnixMicro())
-	p.Int(int64(j.Attempts))
+	p.Bytes(j.ID[:], NotNull)
+	p.Text(j.Kind, NotNull)
+	p.Int(j.RunAt.UnixMicro(), NotNull)
+	p.Int(int64(j.Attempts), NotNull)
 	p.Bool(j.Dead)
-	PutID(p, &j.Owner)
-	PutTime(p, j.LeaseUntil)
-	p.Int(int64(j.KeyVersion))
-	p.Bytes(j.Payload)
-}
-
-// PutID puts an id, or NULL if it is zero.
-func PutID(p Put, v *storage.ID) { putUnless(p, v.IsZero(), v[:]) }
-
-// PutHash puts a hash, or NULL if it is zero.
-func PutHash(p Put, v *storage.Hash) { putUnless(p, *v == storage.Hash{}, v[:]) }
-
-func putUnless(p Put, isNull bool, v []byte) {
-	if isNull {
-		p.Null()
-	} else {
-		p.Bytes(v)
-	}
-}
-
-// PutTime puts a time, or NULL if it is zero.
-func PutTime(p Put, v time.Time) {
-	if v.IsZero() {
-		p.Null()
-	} else {
-		p.Int(v.UnixMicro())
-	}
-}
-
-// PutOptionalText puts a text, or NULL if it is empty.
-func PutOptionalText(p Put, v string) {
-	if v == "" {
-		p.Null()
-	} else {
-		p.Text(v)
-	}
+	p.Bytes(j.Owner[:], j.Owner.IsZero())
+	p.Int(j.LeaseUntil.UnixMicro(), j.LeaseUntil.IsZero())
+	p.Int(int64(j.KeyVersion), NotNull)
+	p.Bytes(j.Payload, NotNull)
 }
 
 // EachHash calls do for each distinct hash of a token.

@@ -169,29 +169,29 @@ func insertTree(c *storage.TreeChange, tx TreeTx) error {
 
 func putLeaves(p Put, l *storage.Leaves) {
 	ids, seqs, hashes := joinLeaves(l)
-	p.Int(l.First)
-	p.Int(int64(l.Kind))
-	p.Bytes(ids)
-	p.Bytes(seqs)
-	p.Bytes(hashes)
+	p.Int(l.First, NotNull)
+	p.Int(int64(l.Kind), NotNull)
+	p.Bytes(ids, NotNull)
+	p.Bytes(seqs, NotNull)
+	p.Bytes(hashes, NotNull)
 }
 
 func putNode(p Put, n *storage.Node) {
-	p.Int(int64(n.Level))
-	p.Int(n.N)
-	p.Bytes(n.Hash[:])
+	p.Int(int64(n.Level), NotNull)
+	p.Int(n.N, NotNull)
+	p.Bytes(n.Hash[:], NotNull)
 }
 
 func putEvent(p Put, e *storage.TreeEvent) {
-	p.Int(e.N)
-	p.Bytes(e.About[:])
-	p.Bytes(e.Body)
+	p.Int(e.N, NotNull)
+	p.Bytes(e.About[:], NotNull)
+	p.Bytes(e.Body, NotNull)
 }
 
 func putCheckpoint(p Put, c *storage.Checkpoint) {
-	p.Int(c.Size)
-	p.Bytes(c.Note)
-	p.Int(c.At.UnixMicro())
+	p.Int(c.Size, NotNull)
+	p.Bytes(c.Note, NotNull)
+	p.Int(c.At.UnixMicro(), NotNull)
 }
 
 // notNil returns b, or an empty slice for nil, which would be NULL.

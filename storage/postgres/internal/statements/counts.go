@@ -100,16 +100,16 @@ func (t Counts) rows(shard int64) *wire.Rows {
 func (t Counts) addTo(r *wire.Rows, shard int64) {
 	slices.SortFunc(t, compareCounts)
 	for i := range t {
-		r.Bytes(t[i].tenant[:])
+		r.Bytes(t[i].tenant[:], sqlstore.NotNull)
 		t[i].put(r, shard)
 	}
 }
 
 func (c *Count) put(r sqlstore.Put, shard int64) {
-	r.Int(shard)
-	r.Bytes(c.Set[:])
-	r.Text(c.Kind)
-	r.Int(c.N)
+	r.Int(shard, sqlstore.NotNull)
+	r.Bytes(c.Set[:], sqlstore.NotNull)
+	r.Text(c.Kind, sqlstore.NotNull)
+	r.Int(c.N, sqlstore.NotNull)
 }
 
 // compareCounts is the order in which every statement locks counts, so that two

@@ -118,7 +118,7 @@ func checkOf[T any](kind storage.ConflictKind, cs wire.Columns, values []T, put 
 	r := wire.NewRows(append(cs[:len(cs):len(cs)], wire.ParseColumns("i:bigint")...), len(values))
 	for i := range values {
 		put(r, &values[i])
-		r.Int(int64(i))
+		r.Int(int64(i), sqlstore.NotNull)
 	}
 	return check{kind, r, condition}
 }

@@ -91,7 +91,7 @@ func (g *Group) add(m *Memory, changes []*storage.Change, shard int64, inSteps b
 			g.addToken(c)
 		}
 		for i := range c.Logs {
-			g.logs.Bytes(c.Tenant[:])
+			g.logs.Bytes(c.Tenant[:], sqlstore.NotNull)
 			sqlstore.PutLog(g.logs, &c.Logs[i])
 		}
 	}
@@ -121,12 +121,12 @@ func isBare(t *storage.Token) bool {
 func (g *Group) addToken(c *storage.Change) {
 	t := &c.InsertTokens[0]
 	g.special = g.special || !isBare(t)
-	g.tokens.Bytes(c.Tenant[:])
+	g.tokens.Bytes(c.Tenant[:], sqlstore.NotNull)
 	sqlstore.PutToken(g.tokens, t)
 	sqlstore.EachHash(t.Hashes, func(h *storage.Hash) {
-		g.hashes.Bytes(c.Tenant[:])
-		g.hashes.Bytes(h[:])
-		g.hashes.Bytes(t.Ord[:])
+		g.hashes.Bytes(c.Tenant[:], sqlstore.NotNull)
+		g.hashes.Bytes(h[:], sqlstore.NotNull)
+		g.hashes.Bytes(t.Ord[:], sqlstore.NotNull)
 	})
 	g.sums.add(c.Tenant, t)
 	if !slices.ContainsFunc(g.newSets, func(s tenantSet) bool { return s.Set == t.Set && s.tenant == c.Tenant }) {
@@ -144,7 +144,7 @@ func (g *Group) addHolds(changes []*storage.Change) {
 		n := len(g.holds)
 		if h := (held{c.Tenant, storage.RecordDelete(*c.Hold)}); n == 0 || g.holds[n-1] != h {
 			g.holds = append(g.holds, h)
-			g.held.Bytes(g.holds[n].tenant[:]) // not h, which would be moved to the heap
+			g.held.Bytes(g.holds[n].tenant[:], sqlstore.NotNull) // not h, which would be moved to the heap
 			wire.PutRecordDelete(g.held, &g.holds[n].record)
 		}
 	}
@@ -176,7 +176,7 @@ func (g *Group) addClaims(changes []*storage.Change) {
 	}
 	slices.SortStableFunc(sorted, func(a, b *storage.Change) int { return bytes.Compare(a.Claim.Key[:], b.Claim.Key[:]) })
 	for _, c := range sorted {
-		g.claims.Bytes(c.Tenant[:])
+		g.claims.Bytes(c.Tenant[:], sqlstore.NotNull)
 		sqlstore.PutClaim(g.claims, &c.Claim.Claim)
 	}
 }
@@ -187,7 +187,7 @@ func (g *Group) addSets() {
 		return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.Set[:], b.Set[:]))
 	})
 	for i := range g.newSets {
-		g.sets.Bytes(g.newSets[i].tenant[:])
+		g.sets.Bytes(g.newSets[i].tenant[:], sqlstore.NotNull)
 		wire.PutSet(g.sets, &g.newSets[i].ContainerSet)
 	}
 }

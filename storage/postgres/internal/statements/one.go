@@ -100,7 +100,7 @@ func (s *Statement) insertNewSets(sets []storage.ContainerSet, shard int64) {
 	slices.SortFunc(sets, func(a, b storage.ContainerSet) int { return bytes.Compare(a.Set[:], b.Set[:]) })
 	rows := wire.RowsOf(wire.ShardedSetColumns, sets, func(r sqlstore.Put, set *storage.ContainerSet) {
 		wire.PutSet(r, set)
-		r.Int(min(shard, 0))
+		r.Int(min(shard, 0), sqlstore.NotNull)
 	})
 	s.write("sets", anyRows, func(s *Statement) string {
 		return s.Insert("vault_container_sets", rows) + " ON CONFLICT DO NOTHING"

@@ -33,7 +33,7 @@ func (AsOne) Read(s *Session, batch []*Reading) []Step {
 		rows = s.Rows(readingColumns)
 	}
 	for i, r := range batch {
-		rows.Int(int64(i))
+		rows.Int(int64(i), sqlstore.NotNull)
 		putReading(rows, &r.Reading)
 	}
 	text := readingTexts[wire.BoolByte(rows.Many())][wire.BoolByte(s.Unsynced)]
@@ -53,7 +53,7 @@ func (AsOne) LogReads(s *Session, changes []*storage.Change) []Step {
 	logs := s.Rows(groupLogColumns)
 	for _, c := range changes {
 		for i := range c.Logs {
-			logs.Bytes(c.Tenant[:])
+			logs.Bytes(c.Tenant[:], sqlstore.NotNull)
 			sqlstore.PutLog(logs, &c.Logs[i])
 		}
 	}
@@ -69,17 +69,17 @@ var readLogTexts = [2]string{
 var readingColumns = wire.ParseColumns("n:bigint tenant:bytea token:text entry:bytea at:bigint actor:bytea actor_type:text operation:text message:text actor_name:text origin:text mac:bytea")
 
 func putReading(rows *wire.Rows, r *storage.Reading) {
-	rows.Bytes(r.Tenant[:])
-	rows.Text(r.ID)
-	rows.Bytes(r.Entry.ID[:])
-	rows.Int(r.Entry.CreatedAt.UnixMicro())
-	sqlstore.PutID(rows, &r.Entry.ActorID)
-	rows.Text(r.Entry.ActorType)
-	rows.Text(r.Entry.Operation)
-	rows.Text(r.Entry.Message)
-	sqlstore.PutOptionalText(rows, r.Entry.ActorName)
-	sqlstore.PutOptionalText(rows, r.Entry.Origin)
-	sqlstore.PutHash(rows, &r.Entry.Mac)
+	rows.Bytes(r.Tenant[:], sqlstore.NotNull)
+	rows.Text(r.ID, sqlstore.NotNull)
+	rows.Bytes(r.Entry.ID[:], sqlstore.NotNull)
+	rows.Int(r.Entry.CreatedAt.UnixMicro(), sqlstore.NotNull)
+	rows.Bytes(r.Entry.ActorID[:], r.Entry.ActorID.IsZero())
+	rows.Text(r.Entry.ActorType, sqlstore.NotNull)
+	rows.Text(r.Entry.Operation, sqlstore.NotNull)
+	rows.Text(r.Entry.Message, sqlstore.NotNull)
+	rows.Text(r.Entry.ActorName, r.Entry.ActorName == "")
+	rows.Text(r.Entry.Origin, r.Entry.Origin == "")
+	rows.Bytes(r.Entry.Mac[:], r.Entry.Mac == storage.Hash{})
 }
 
 // readingTexts are the results of readingText.

@@ -78,7 +78,7 @@ func (s *Statement) dropKeys() Step {
 	gone := wire.NewRows(wire.ParseColumns("hash:bytea"), len(s.found.keys))
 	for _, found := range s.found.keys {
 		if !slices.ContainsFunc(s.keys, func(l wire.Lookup) bool { return *l.Key == found.key }) {
-			gone.Bytes(found.key[:])
+			gone.Bytes(found.key[:], sqlstore.NotNull)
 		}
 	}
 	if gone.N == 0 {

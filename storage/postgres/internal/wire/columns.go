@@ -200,18 +200,11 @@ func (r *Rows) copied(size int) []byte {
 	return own
 }
 
-// Null adds NULL.
-func (r *Rows) Null() {
-	if r.Many() {
-		r.column().null()
-	} else {
-		r.scalar(nil)
-	}
-}
-
-// Bytes adds bytes.
-func (r *Rows) Bytes(v []byte) {
+// Bytes implements [sqlstore.Put].
+func (r *Rows) Bytes(v []byte, null bool) {
 	switch {
+	case null:
+		r.null()
 	case r.Many():
 		r.column().Bytes(v)
 	case len(v) > MaxCopied:
@@ -221,30 +214,44 @@ func (r *Rows) Bytes(v []byte) {
 	}
 }
 
-// Text adds a text.
-func (r *Rows) Text(v string) {
-	if r.Many() {
+// Text implements [sqlstore.Put].
+func (r *Rows) Text(v string, null bool) {
+	switch {
+	case null:
+		r.null()
+	case r.Many():
 		r.column().Text(v)
-	} else {
+	default:
 		copy(r.copied(len(v)), v)
 	}
 }
 
-// Int adds a number.
-func (r *Rows) Int(v int64) {
-	if r.Many() {
+// Int implements [sqlstore.Put].
+func (r *Rows) Int(v int64, null bool) {
+	switch {
+	case null:
+		r.null()
+	case r.Many():
 		r.column().int(v)
-	} else {
+	default:
 		binary.BigEndian.PutUint64(r.copied(8), uint64(v))
 	}
 }
 
-// Bool adds a truth value.
+// Bool implements [sqlstore.Put].
 func (r *Rows) Bool(v bool) {
 	if r.Many() {
 		r.column().bool(v)
 	} else {
 		r.copied(1)[0] = BoolByte(v)
+	}
+}
+
+func (r *Rows) null() {
+	if r.Many() {
+		r.column().null()
+	} else {
+		r.scalar(nil)
 	}
 }
 

@@ -43,15 +43,15 @@ var (
 
 // PutTokenUpdate adds a row of TokenUpdateColumns.
 func PutTokenUpdate(r sqlstore.Put, u *storage.TokenUpdate) {
-	r.Bytes(u.Token.Ord[:])
-	r.Int(u.Rev)
+	r.Bytes(u.Token.Ord[:], sqlstore.NotNull)
+	r.Int(u.Rev, sqlstore.NotNull)
 	sqlstore.PutTokenReplaced(r, u)
 }
 
 // PutTokenDelete adds a row of TokenDeleteColumns.
 func PutTokenDelete(r sqlstore.Put, d *storage.TokenDelete) {
-	r.Bytes(d.Ord[:])
-	r.Int(d.Rev)
+	r.Bytes(d.Ord[:], sqlstore.NotNull)
+	r.Int(d.Rev, sqlstore.NotNull)
 }
 
 // NewHashes returns the hashes of the updated tokens that do not keep their old
@@ -69,15 +69,15 @@ func NewHashes(updates []storage.TokenUpdate) *Rows {
 // PutHashes adds a row of HashColumns for each hash of a token.
 func PutHashes(r sqlstore.Put, t *storage.Token) {
 	sqlstore.EachHash(t.Hashes, func(h *storage.Hash) {
-		r.Bytes(h[:])
-		r.Bytes(t.Ord[:])
+		r.Bytes(h[:], sqlstore.NotNull)
+		r.Bytes(t.Ord[:], sqlstore.NotNull)
 	})
 }
 
 // PutSet adds a row of SetColumns.
 func PutSet(r sqlstore.Put, s *storage.ContainerSet) {
-	r.Bytes(s.Set[:])
-	r.Text(sqlstore.JoinContainers(s.Containers))
+	r.Bytes(s.Set[:], sqlstore.NotNull)
+	r.Text(sqlstore.JoinContainers(s.Containers), sqlstore.NotNull)
 }
 
 // PutRecordUpdate adds a row of RecordColumns, with the revision to replace.
@@ -87,9 +87,9 @@ func PutRecordUpdate(r sqlstore.Put, u *storage.RecordUpdate) {
 
 // PutRecordDelete adds a row of RecordDeleteColumns.
 func PutRecordDelete(r sqlstore.Put, d *storage.RecordDelete) {
-	r.Text(d.Kind)
-	r.Bytes(d.ID[:])
-	r.Int(d.Rev)
+	r.Text(d.Kind, sqlstore.NotNull)
+	r.Bytes(d.ID[:], sqlstore.NotNull)
+	r.Int(d.Rev, sqlstore.NotNull)
 }
 
 // Lookup is a key that finds a record.
@@ -111,38 +111,38 @@ func LookupsOf(lookups []Lookup, r *storage.Record) []Lookup {
 
 // PutLookup adds a row of LookupColumns.
 func PutLookup(r sqlstore.Put, l *Lookup) {
-	r.Bytes(l.Key[:])
-	r.Text(l.Record.Kind)
-	r.Bytes(l.Record.ID[:])
+	r.Bytes(l.Key[:], sqlstore.NotNull)
+	r.Text(l.Record.Kind, sqlstore.NotNull)
+	r.Bytes(l.Record.ID[:], sqlstore.NotNull)
 }
 
 // PutJobUpdate adds a row of JobUpdateColumns.
 func PutJobUpdate(r sqlstore.Put, u *storage.JobUpdate) {
 	j := &u.Job
-	r.Bytes(j.ID[:])
-	r.Bytes(u.Owner[:])
-	r.Int(j.RunAt.UnixMicro())
-	r.Int(int64(j.Attempts))
+	r.Bytes(j.ID[:], sqlstore.NotNull)
+	r.Bytes(u.Owner[:], sqlstore.NotNull)
+	r.Int(j.RunAt.UnixMicro(), sqlstore.NotNull)
+	r.Int(int64(j.Attempts), sqlstore.NotNull)
 	r.Bool(j.Dead)
-	r.Int(int64(j.KeyVersion))
-	r.Bytes(j.Payload)
-	sqlstore.PutTime(r, u.Until)
+	r.Int(int64(j.KeyVersion), sqlstore.NotNull)
+	r.Bytes(j.Payload, sqlstore.NotNull)
+	r.Int(u.Until.UnixMicro(), u.Until.IsZero())
 }
 
 // PutJobDelete adds a row of JobDeleteColumns.
 func PutJobDelete(r sqlstore.Put, d *storage.JobDelete) {
-	r.Bytes(d.ID[:])
-	sqlstore.PutID(r, &d.Owner)
+	r.Bytes(d.ID[:], sqlstore.NotNull)
+	r.Bytes(d.Owner[:], d.Owner.IsZero())
 }
 
 // PutSealed adds a row of ResealClaimColumns or ResealJobColumns.
 func PutSealed(r sqlstore.Put, s *storage.Sealed) {
 	if s.Kind == storage.SealedJobs {
-		r.Bytes(s.Key[:len(storage.ID{})])
+		r.Bytes(s.Key[:len(storage.ID{})], sqlstore.NotNull)
 	} else {
-		r.Bytes(s.Key[:])
+		r.Bytes(s.Key[:], sqlstore.NotNull)
 	}
-	r.Int(int64(s.KeyVersion))
-	r.Bytes(s.Body)
-	r.Int(int64(s.Below()))
+	r.Int(int64(s.KeyVersion), sqlstore.NotNull)
+	r.Bytes(s.Body, sqlstore.NotNull)
+	r.Int(int64(s.Below()), sqlstore.NotNull)
 }
