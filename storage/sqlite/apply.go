@@ -20,16 +20,27 @@ func (w *writer) applyChange(c *storage.Change) error {
 		w.tenant = nil
 		clear(w.row[:cap(w.row)]) // some are large
 	}()
-	for _, step := range [...]func(*storage.Change) error{
-		w.applyClaim,
-		w.insertTokens, w.insertRecords, w.insertJobs,
-		w.updateTokens, w.updateRecords, w.updateJobs,
-		w.deleteTokens, w.deleteRecords, w.deleteJobs,
-		w.reseal, w.insertLogs,
+	claims := 0
+	if c.Claim != nil {
+		claims = 1
+	}
+	for _, step := range [...]struct {
+		rows  int
+		apply func(*storage.Change) error
+	}{
+		{claims, w.applyClaim},
+		{len(c.InsertTokens), w.insertTokens}, {len(c.InsertRecords), w.insertRecords}, {len(c.InsertJobs), w.insertJobs},
+		{len(c.UpdateTokens), w.updateTokens}, {len(c.UpdateRecords), w.updateRecords}, {len(c.UpdateJobs), w.updateJobs},
+		{len(c.DeleteTokens), w.deleteTokens}, {len(c.DeleteRecords), w.deleteRecords}, {len(c.DeleteJobs), w.deleteJobs},
+		{len(c.Reseal), w.reseal}, {len(c.Logs), w.insertLogs},
 	} {
-		if err := step(c); codeOf(err) != sqlite3.SQLITE_OK {
-			return describe("writing", err)
-		} else if err != nil {
+		if step.rows == 0 {
+			continue
+		}
+		if err := step.apply(c); err != nil {
+			if codeOf(err) != sqlite3.SQLITE_OK {
+				return describe("writing", err)
+			}
 			return err
 		}
 	}
@@ -85,9 +96,6 @@ func (w *writer) insert(what string, index int, stmt statementID, args ...any) e
 }
 
 func (w *writer) applyClaim(c *storage.Change) error {
-	if c.Claim == nil {
-		return nil
-	}
 	k := &c.Claim.Claim
 	switch c.Claim.Op {
 	case storage.ClaimTake:
@@ -132,9 +140,7 @@ func (w *writer) insertLookups(r *storage.Record, index int) error {
 }
 
 func (w *writer) updateRecords(c *storage.Change) error {
-	if len(c.UpdateRecords) > 0 {
-		clear(w.known.holds)
-	}
+	clear(w.known.holds)
 	for i := range c.UpdateRecords {
 		u := &c.UpdateRecords[i]
 		r := &u.Record
@@ -158,9 +164,7 @@ func (w *writer) updateRecords(c *storage.Change) error {
 }
 
 func (w *writer) deleteRecords(c *storage.Change) error {
-	if len(c.DeleteRecords) > 0 {
-		clear(w.known.holds)
-	}
+	clear(w.known.holds)
 	for i := range c.DeleteRecords {
 		d := &c.DeleteRecords[i]
 		var key, alt []byte
@@ -240,9 +244,6 @@ func (w *writer) reseal(c *storage.Change) error {
 }
 
 func (w *writer) insertLogs(c *storage.Change) error {
-	if len(c.Logs) == 0 {
-		return nil
-	}
 	seq, err := w.seqOf(c.Tenant)
 	if err != nil {
 		return err

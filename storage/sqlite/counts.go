@@ -29,11 +29,6 @@ type counter struct {
 	ofLog  bool
 }
 
-// mark returns a point to roll back to.
-func (t *countChanges) mark() int { return len(t.all) }
-
-func (t *countChanges) rollBack(mark int) { t.all = t.all[:mark] }
-
 func (t *countChanges) addToken(tenant storage.ID, set storage.Hash, kind string, by int) {
 	t.all = append(t.all, countChange{counter{tenant: tenant, set: set, kind: kind}, by})
 }

@@ -140,8 +140,9 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return 0, err
 	}
-	defer w.counts.rollBack(0)
-	return n, w.writeCounts()
+	err = w.writeCounts()
+	w.counts.all = w.counts.all[:0]
+	return n, err
 }
 
 // Sweep implements [storage.Writer]. Deleted bytes are overwritten in the

@@ -124,7 +124,7 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	clear(t.w.seqs)
 	t.w.known.forget()
 	t.w.sets = t.w.sets[:0]
-	t.w.counts.rollBack(0)
+	t.w.counts.all = t.w.counts.all[:0]
 	if err != nil {
 		if _, undo := t.w.exec(stmtRollbackTo); undo != nil {
 			return txError(err)

@@ -125,7 +125,7 @@ var errReplay = errors.New("sqlite: the group must be replayed")
 // transact runs a group in one transaction. If that fails, nothing of the group
 // is written, and every call gets the error.
 func (w *writer) transact(g *group, apply func(*group) error) error {
-	w.counts.rollBack(0)
+	w.counts.all = w.counts.all[:0]
 	w.sets = w.sets[:0]
 	clear(w.seqs)
 	w.known.checked = false
@@ -236,13 +236,13 @@ func (w *writer) oneByOne(g *group) error {
 		if _, err := w.exec(stmtSavepoint); err != nil {
 			return err
 		}
-		counts, sets := w.counts.mark(), len(w.sets)
+		counts, sets := len(w.counts.all), len(w.sets)
 		if c.err = w.apply(c); c.err != nil {
 			if _, err := w.exec(stmtRollbackTo); err != nil {
 				return c.err
 			}
 			clear(w.known.holds)
-			w.counts.rollBack(counts)
+			w.counts.all = w.counts.all[:counts]
 			w.sets = w.sets[:sets]
 		}
 		if _, err := w.exec(stmtRelease); err != nil {
@@ -316,24 +316,22 @@ func (w *writer) commit() error {
 
 // exec runs a statement and returns how many rows it changed.
 func (w *writer) exec(id statementID, args ...any) (int64, error) {
-	result, err := w.result(id, args)
+	var result driver.Result
+	var err error
+	if w.tx != nil {
+		result, err = w.tx.ExecContext(background, statementTexts[id], args...)
+	} else {
+		var stmt *direct.Stmt
+		if stmt, err = w.prepared(id); err == nil {
+			result, err = stmt.Exec(background, args...)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
 	n, err := result.RowsAffected()
 	w.wrote = w.wrote || n > 0
 	return n, err
-}
-
-func (w *writer) result(id statementID, args []any) (driver.Result, error) {
-	if w.tx != nil {
-		return w.tx.ExecContext(background, statementTexts[id], args...)
-	}
-	stmt, err := w.prepared(id)
-	if err != nil {
-		return nil, err
-	}
-	return stmt.Exec(background, args...)
 }
 
 // query runs a statement and calls row for each of its rows.
