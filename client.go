@@ -32,13 +32,8 @@ type handle = core.Handle
 
 func (v *Vault) client(caller core.Caller) *Client { return &Client{v, core.NewHandle(caller)} }
 
-func (c *Client) caller() core.Caller { return core.CallerOf(c) }
-
-// with returns a client of the same vault.
-func (c *Client) with(caller core.Caller) *Client { return c.v.client(caller) }
-
 // as returns a client of the same vault and transaction with another identity.
-func (c *Client) as(id core.Identity) *Client { return c.with(c.caller().At(id)) }
+func (c *Client) as(id core.Identity) *Client { return c.v.client(core.CallerOf(c).At(id)) }
 
 // Owner is the tenant itself: the embedding program, which may do everything. It is
 // a [Client] with methods that no API key can use.
@@ -70,7 +65,7 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
 // that is a UUID, and otherwise a UUIDv5 of the tenant's id and the subject, so a
 // user always has the same id. Log entries also hold the subject in
 // [LogEntry.ActorName], at most its first 200 characters.
-func (o *Owner) AsUser(subject string) *Owner { return &Owner{o.as(o.caller().AsUser(subject))} }
+func (o *Owner) AsUser(subject string) *Owner { return &Owner{o.as(core.CallerOf(o).AsUser(subject))} }
 
 // As returns a client that acts as an application of the tenant, with exactly the
 // application's rights. The client does not depend on the application's key: a new
@@ -81,7 +76,7 @@ func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) 
 		if err != nil {
 			return nil, err
 		}
-		return o.as(id.WithUserOf(o.caller().Identity)), nil
+		return o.as(id.WithUserOf(core.CallerOf(o).Identity)), nil
 	})
 }
 
@@ -97,26 +92,26 @@ func (o *Owner) Once(ctx context.Context, key IdempotencyKey, do func(context.Co
 }
 
 // TenantID returns the tenant that the client belongs to.
-func (c *Client) TenantID() uuid.UUID { return c.caller().Tenant() }
+func (c *Client) TenantID() uuid.UUID { return core.CallerOf(c).Tenant() }
 
 // ApplicationID returns the application that the client acts as, or a zero id
 // when it is the tenant itself.
-func (c *Client) ApplicationID() uuid.UUID { return c.caller().ApplicationID() }
+func (c *Client) ApplicationID() uuid.UUID { return core.CallerOf(c).ApplicationID() }
 
 // AsUser returns a client with the rights of c that acts for a user of the
 // embedding program: see [Owner.AsUser].
-func (c *Client) AsUser(subject string) *Client { return c.as(c.caller().AsUser(subject)) }
+func (c *Client) AsUser(subject string) *Client { return c.as(core.CallerOf(c).AsUser(subject)) }
 
 // From returns a client whose log entries record where its calls come from, such as
 // the address of a caller, in [LogEntry.Origin]. The origin has at most 45
 // characters. Package httpserver sets it for every request. Clients made from c,
 // and jobs that c starts, keep the origin.
-func (c *Client) From(origin string) *Client { return c.as(c.caller().From(origin)) }
+func (c *Client) From(origin string) *Client { return c.as(core.CallerOf(c).From(origin)) }
 
 // Masked returns a client with the rights of c that never sees plaintext. It reads
 // masked data at most, and it cannot use tokens or search by data: such a query is
 // ErrForbidden. It is for programs that show tokens to people.
-func (c *Client) Masked() *Client { return c.as(c.caller().Masked()) }
+func (c *Client) Masked() *Client { return c.as(core.CallerOf(c).Masked()) }
 
 // Tx is a transaction of the application, for [Client.InTx]. [*sql.Tx] is a Tx, and
 // so is every type that embeds it, such as the transaction of sqlx. Module vaultpgx
@@ -167,7 +162,7 @@ type Tx = storage.SQLTx
 //
 // The client is safe for concurrent use, but only one goroutine at a time may use
 // the transaction itself.
-func (c *Client) InTx(tx Tx) *Client { return c.with(c.caller().InTx(tx)) }
+func (c *Client) InTx(tx Tx) *Client { return c.v.client(core.CallerOf(c).InTx(tx)) }
 
 // HasPermission checks whether the client holds a permission on any object at all.
 // It returns nil, ErrForbidden, or ErrUnauthenticated if the client's key is no
@@ -189,13 +184,13 @@ func (c *Client) HasPermission(ctx context.Context, permission Permission) error
 // run executes a verb for the client. Every operation of a client starts here, and
 // its errors are converted here.
 func run[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op) (T, error)) (T, error) {
-	out, err := core.Do(ctx, c.caller(), verb, do)
+	out, err := core.Do(ctx, core.CallerOf(c), verb, do)
 	return out, public(err)
 }
 
 // runTo is run for a verb whose internal result type differs from the public one.
 func runTo[R, T any](ctx context.Context, c *Client, verb *core.Verb, show func(R) T, do func(context.Context, *core.Op) (R, error)) (out T, err error) {
-	in, err := core.Do(ctx, c.caller(), verb, do)
+	in, err := core.Do(ctx, core.CallerOf(c), verb, do)
 	if err != nil {
 		return out, public(err)
 	}
@@ -204,7 +199,8 @@ func runTo[R, T any](ctx context.Context, c *Client, verb *core.Verb, show func(
 
 // runErr is run for a verb that returns only an error.
 func runErr(ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op) error) error {
-	return public(core.Run(ctx, c.caller(), verb, do))
+	_, err := core.Do(ctx, core.CallerOf(c), verb, func(ctx context.Context, op *core.Op) (struct{}, error) { return struct{}{}, do(ctx, op) })
+	return public(err)
 }
 
 // IdempotencyKey identifies a request that must run at most once. The same key with
@@ -243,7 +239,7 @@ func (c *Client) Once(ctx context.Context, key IdempotencyKey, do func(context.C
 	defer func() { end(err) }()
 	answer, err = run(ctx, c, &core.VerbOnce, func(ctx context.Context, op *core.Op) (StoredResponse, error) {
 		work := func(ctx context.Context, caller core.Caller) (once.Response, error) {
-			a, err := do(ctx, c.with(caller))
+			a, err := do(ctx, c.v.client(caller))
 			return once.Response(a), err
 		}
 		stored, again, err := c.v.requests.Do(ctx, op, once.Key(key), work)

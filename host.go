@@ -166,6 +166,6 @@ func readLogList(p *ListLogsParams, args []byte) error {
 // proxyOperation lets running code send a request through a proxy.
 func proxyOperation(method string) hostOperation {
 	return func(ctx context.Context, c *Client, args JSON) (any, error) {
-		return c.v.relay.ScriptCall(ctx, c.caller(), method, json.RawMessage(args))
+		return c.v.relay.ScriptCall(ctx, core.CallerOf(c), method, json.RawMessage(args))
 	}
 }

@@ -435,7 +435,7 @@ func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Co
 		if _, err := c.ReactAsync(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
 			return StoredResponse{}, err
 		}
-		return StoredResponse{Status: 200, Body: []byte(app.Key)}, then(c.caller().Pending())
+		return StoredResponse{Status: 200, Body: []byte(app.Key)}, then(core.CallerOf(c).Pending())
 	}
 }
 
@@ -495,7 +495,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	must.Get(c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}))(t)
 	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Owner) (StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
-		for _, ch := range c.caller().Pending().Changes() {
+		for _, ch := range core.CallerOf(c).Pending().Changes() {
 			ch.Before = time.Now().Add(-time.Second)
 		}
 		return StoredResponse{Status: 200}, err

@@ -235,7 +235,7 @@ func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
 	begins := verb == &core.VerbFollowLogs && wait == 0
 	look := *verb // the observer is notified of the first query only
-	batch, err := c.v.followers.Await(ctx, c.caller().Identity, cursor, wait, func(cursor string) (*sinks.Batch, error) {
+	batch, err := c.v.followers.Await(ctx, core.CallerOf(c).Identity, cursor, wait, func(cursor string) (*sinks.Batch, error) {
 		defer func() { look.Again = true }()
 		return run(ctx, c, &look, func(ctx context.Context, op *core.Op) (*sinks.Batch, error) {
 			return sinks.After(ctx, op, cursor, begins)

@@ -357,7 +357,7 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // detokenized returns the request that is sent, and what cleans its response.
 func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo, error) {
-	if err := core.VerbRoundTripper.Check(d.client.caller().Unit); err != nil {
+	if err := core.VerbRoundTripper.Check(core.CallerOf(d.client).Unit); err != nil {
 		return nil, nil, err
 	}
 	format, _ := relay.FormatOf(req.Header)

@@ -34,7 +34,8 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 100<<10))
 	w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
 
-	ctx, held := core.CallerOf(w.Private).Admit(t.Context(), nil)
+	held := core.CallerOf(w.Private).Room(nil)
+	ctx := held.In(t.Context())
 	must.Do(t, held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))))
 	held.Rest()
 	res := w.do("POST", "/tokens", w.PrivateKey, large)
@@ -78,7 +79,8 @@ func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 	x := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "open", DestinationURL: "https://example.com", RequireAuth: &open}))(t)
 	caller := must.Get(w.Vault.ProxyClient(t.Context(), x.Key))(t)
 	for name, c := range map[string]*vault.Client{"the caller": caller, "the tenant": w.Private} {
-		ctx, held := core.CallerOf(c).Admit(t.Context(), nil)
+		held := core.CallerOf(c).Room(nil)
+		ctx := held.In(t.Context())
 		defer held.Leave()
 		if err := held.Parse(ctx, []byte(strings.Repeat(" ", 420<<10))); err != nil { // nearly all that such callers may hold
 			t.Errorf("%s: %v", name, err)

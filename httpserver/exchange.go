@@ -125,9 +125,14 @@ func (x *exchange) handle() (answer, error) {
 
 // enter identifies the caller and checks that it may call this route.
 func (x *exchange) enter() error {
-	if err := x.identify(); err != nil {
+	client, err := x.caller()
+	if err != nil {
 		return err
 	}
+	if client == nil {
+		return vault.ErrUnauthenticated
+	}
+	x.client = client
 	if x.route.permission != "" {
 		if err := x.client.HasPermission(x.ctx, x.route.permission); err != nil {
 			core.CallerOf(x.client).Denied(x.ctx, x.route.method+" "+x.route.path, string(x.route.permission), err)
@@ -140,63 +145,45 @@ func (x *exchange) enter() error {
 // admit checks the rate limit and starts the admission in which the request
 // is handled.
 func (x *exchange) admit(c *vault.Client) error {
-	if x.handler.opts.RateLimit == nil {
-		x.ctx, x.room = core.CallerOf(c).Admit(x.ctx, nil)
-		return nil
+	var count func(tokens int) error
+	if x.handler.opts.RateLimit != nil {
+		count = func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
+		if err := count(1); err != nil {
+			return err
+		}
+		if x.route != nil && x.route.stream != nil {
+			count = x.waitFor
+		}
 	}
-	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
-	if err := count(1); err != nil {
-		return err
-	}
-	if x.route != nil && x.route.stream != nil {
-		count = x.waitFor
-	}
-	x.ctx, x.room = core.CallerOf(c).Admit(x.ctx, count)
+	x.room = core.CallerOf(c).Room(count)
+	x.ctx = x.room.In(x.ctx)
 	return nil
 }
 
 // end releases what the request held.
-func (x *exchange) end() {
-	if x.room != nil {
-		x.room.Leave()
-	}
-}
-
-// identify sets the client of the request.
-func (x *exchange) identify() error {
-	client, err := x.caller()
-	if err != nil {
-		return err
-	}
-	if client == nil {
-		return vault.ErrUnauthenticated
-	}
-	x.client = client
-	return nil
-}
+func (x *exchange) end() { x.room.Leave() }
 
 // caller returns the client that [Options.Authenticate] chose, or the client
 // of the API key. It returns nil for a request with neither.
-func (x *exchange) caller() (*vault.Client, error) {
+func (x *exchange) caller() (client *vault.Client, err error) {
 	h := x.handler
 	if h.opts.Authenticate != nil {
-		client, err := h.opts.Authenticate(x.r.WithContext(x.ctx))
+		client, err = h.opts.Authenticate(x.r.WithContext(x.ctx))
 		if errors.Is(err, vault.ErrNotFound) {
 			err = vault.ErrUnauthenticated // the application that the user acts as was deleted; the path exists
 		}
-		if err != nil || client != nil {
-			return x.from(client), err
-		}
 	}
-	keys, given := x.r.Header[h.header.apiKey]
-	if !given {
-		return nil, nil
+	switch keys, given := x.r.Header[h.header.apiKey]; {
+	case client != nil || err != nil || !given:
+	case len(keys) != 1:
+		err = vault.ErrUnauthenticated // it is unclear which key is meant
+	default:
+		client, err = h.vault.Authenticate(x.ctx, keys[0])
 	}
-	if len(keys) != 1 {
-		return nil, vault.ErrUnauthenticated // it is unclear which key is meant
+	if err != nil || client == nil {
+		return nil, err
 	}
-	client, err := h.vault.Authenticate(x.ctx, keys[0])
-	return x.from(client), err
+	return client.From(originOf(x.r, h.opts.TrustedProxies)), nil
 }
 
 // slowDown returns an error if the rate limit is exceeded.
@@ -271,14 +258,16 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 	if !shows {
 		hideTransform(out.body)
 	}
-	a := answer{status: x.route.status}
-	if out.status != 0 {
-		a.status = out.status
+	a := answer{status: cmp.Or(out.status, x.route.status), header: out.header}
+	if x.route.created {
+		a.location = mountOf(x.r) + x.route.location(idOf(out.body))
 	}
-	if out.created {
-		a.location = mountOf(x.r) + x.route.location(out.id)
+	switch {
+	case in.shown:
+		a.status = http.StatusOK
+	case x.route.silent:
+		out.body = nil
 	}
-	a.header = out.header
 	if a.body, err = x.encode(ctx, out.body); err != nil {
 		return answer{}, err
 	}
@@ -340,9 +329,7 @@ func mountOf(r *http.Request) string {
 
 // send writes the response. It forbids caches to store it.
 func (x *exchange) send(a answer) {
-	if x.room != nil {
-		x.room.Rest()
-	}
+	x.room.Rest()
 	if !x.read && x.r.ContentLength != 0 {
 		// The server reads and drops some of the remaining body, so that the
 		// caller gets to see the response. That must not take long.
@@ -371,28 +358,26 @@ func (x *exchange) boundSending() (end func()) {
 // limit.
 const largeAnswer = 64 << 10
 
-// setHeaders sets the headers of a response. All values share one array, so
+// setHeaders sets the headers of a response that have a value. All values share one array, so
 // that setting them needs a single allocation.
 func (x *exchange) setHeaders(a *answer) {
-	header, values := x.w.Header(), make([]string, 0, 7)
-	set := func(name, value string) {
-		values = append(values, value)
-		header[name] = values[len(values)-1 : len(values) : len(values)]
-	}
-	set("Cache-Control", "no-store")
-	set("X-Content-Type-Options", "nosniff")
-	set(x.handler.header.traceID, x.trace)
-	if a.location != "" {
-		set(headerLocation, a.location)
-	}
+	names := [...]string{"Cache-Control", "X-Content-Type-Options", x.handler.header.traceID,
+		headerLocation, x.handler.header.replayed, "Content-Type", "Content-Length"}
+	values := []string{"no-store", "nosniff", x.trace, a.location, "", "", ""}
 	if a.replayed {
-		set(x.handler.header.replayed, "true")
+		values[4] = "true"
 	}
 	if len(a.body) > 0 {
-		set("Content-Type", "application/json")
+		values[5] = "application/json"
 	}
 	if a.status != http.StatusNoContent {
-		set("Content-Length", strconv.Itoa(len(a.body)))
+		values[6] = strconv.Itoa(len(a.body))
+	}
+	header := x.w.Header()
+	for i, name := range names {
+		if values[i] != "" {
+			header[name] = values[i : i+1 : i+1]
+		}
 	}
 	maps.Copy(header, a.header)
 }

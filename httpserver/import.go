@@ -137,7 +137,7 @@ func importOptions(query string) (opts *vault.ImportOptions, err error) {
 // arrive reserves memory for a part of a long line.
 func (s *importStream) arrive(bytes int) error {
 	if s.long == nil {
-		_, s.long = core.CallerOf(s.client).Admit(s.ctx, nil)
+		s.long = core.CallerOf(s.client).Room(nil)
 	}
 	return s.long.Arrive(s.ctx, bytes)
 }
@@ -158,7 +158,9 @@ func (s *importStream) parse(line []byte) (p vault.TokenParams, err error) {
 		s.broken = err
 		return p, errUnreadable
 	}
-	err = s.long.Work(s.ctx, func() error { return p.UnmarshalJSON(line) })
+	if err = s.long.Work(s.ctx); err == nil {
+		err = p.UnmarshalJSON(line)
+	}
 	s.long.Rest()
 	return p, err
 }

@@ -27,9 +27,11 @@ type operation struct {
 	// repeats means that repeating it is harmless: it does the same again, or
 	// continues.
 	repeats bool
-	// silent means that the response has a body only if the caller prefers
-	// one.
+	// silent means that the response has a body, and the status 200, only if the
+	// caller prefers one.
 	silent bool
+	// created means that the response has the Location of a new entity.
+	created bool
 	// lease is set if the operation has effects outside the vault. Its
 	// idempotency key is then claimed before it runs, for this long.
 	lease time.Duration
@@ -64,14 +66,11 @@ type input struct {
 	shown  bool // the caller prefers to see the result of a silent operation
 }
 
-// output is the result of an operation: the body and, if the response has a
-// Location, the id of the created entity. A vault.JSON is sent unchanged.
+// output is the result of an operation.
 type output struct {
-	created bool
-	id      string
-	body    any
-	status  int         // replaces the route's status if not zero
-	header  http.Header // more headers of the response
+	body   any         // a vault.JSON is sent unchanged
+	status int         // replaces the route's status if not zero
+	header http.Header // more headers of the response
 }
 
 // decoder is a parameter type that decodes its own JSON.
@@ -81,9 +80,10 @@ type decoder[P any] interface {
 }
 
 // decode reads the body as parameters.
-func decode[P any, D decoder[P]](ctx context.Context, in *input) (P, error) {
-	var p P
-	err := in.room.Work(ctx, func() error { return D(&p).UnmarshalJSON(in.body) })
+func decode[P any, D decoder[P]](ctx context.Context, in *input) (p P, err error) {
+	if err = in.room.Work(ctx); err == nil {
+		err = D(&p).UnmarshalJSON(in.body)
+	}
 	return p, err
 }
 
@@ -100,29 +100,25 @@ func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (T
 	}}
 }
 
-// create returns an operation that creates an entity from the parameters in
-// the body.
-func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error), id func(*T) string) operation {
-	return query[P, *T, D](do).then(func(_ *input, out *output) { out.created, out.id = true, id(out.body.(*T)) })
-}
-
-// then changes the output of an operation that succeeds.
-func (op operation) then(change func(*input, *output)) operation {
-	run := op.run
-	op.run = func(ctx context.Context, in *input) (output, error) {
-		out, err := run(ctx, in)
-		if err != nil {
-			return output{}, err
-		}
-		change(in, &out)
-		return out, nil
-	}
+// created marks an operation that creates an entity.
+func created(op operation) operation {
+	op.created = true
 	return op
 }
 
-// open creates an entity that takes no parameters and has no address.
-func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation {
-	return act(noID, withoutID(do)).then(func(_ *input, out *output) { out.created = true })
+// idOf returns the id of a created entity, or "" if it has no address.
+func idOf(entity any) string {
+	switch e := entity.(type) {
+	case *vault.Token:
+		return e.ID
+	case *vault.Application:
+		return e.ID.String()
+	case *vault.Reactor:
+		return e.ID.String()
+	case *vault.Proxy:
+		return e.ID.String()
+	}
+	return ""
 }
 
 // perform runs an operation that takes parameters in the body and returns
@@ -245,8 +241,10 @@ func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context,
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		var p P
-		err := in.room.Work(ctx, func() error { return decodeReplacement(in.body, D(&p)) })
-		if err != nil {
+		if err := in.room.Work(ctx); err != nil {
+			return output{}, err
+		}
+		if err := decodeReplacement(in.body, D(&p)); err != nil {
 			return output{}, err
 		}
 		t, err := do(in.client, ctx, id(in.id), p)
@@ -314,11 +312,7 @@ func keyless(do func(context.Context) (any, error)) operation {
 // silent omits the response body unless the caller prefers it.
 func silent(op operation) operation {
 	op.silent = true
-	return op.then(func(in *input, out *output) {
-		if out.status = http.StatusOK; !in.shown {
-			*out = output{}
-		}
-	})
+	return op
 }
 
 // followLogs adapts NextLogs to list.

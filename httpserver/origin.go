@@ -6,17 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/seed-72ea4aab/vault"
 )
-
-// from returns the client with the origin of the request. The client may be nil.
-func (x *exchange) from(c *vault.Client) *vault.Client {
-	if c == nil {
-		return nil
-	}
-	return c.From(originOf(x.r, x.handler.opts.TrustedProxies))
-}
 
 // originOf returns the address that a request comes from. Each proxy appends
 // the address of its caller to X-Forwarded-For. So originOf reads the list from
@@ -33,35 +23,26 @@ func originOf(r *http.Request, trusted []netip.Prefix) string {
 	if err != nil {
 		return host
 	}
-	if !contains(trusted, at) {
-		return textOf(at, host)
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, hop := range slices.Backward(hops) {
-		if !contains(trusted, at) {
-			break
+	at = at.Unmap().WithZone("")
+	if contains(trusted, at) {
+		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		for _, hop := range slices.Backward(hops) {
+			next, err := netip.ParseAddr(strings.TrimSpace(hop))
+			if err != nil {
+				break // earlier addresses may be forged
+			}
+			if at = next.Unmap().WithZone(""); !contains(trusted, at) {
+				break
+			}
 		}
-		next, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
-			break // earlier addresses may be forged
-		}
-		at = next
 	}
-	return textOf(at, "")
-}
-
-// textOf returns an address as text. It returns given if that is already the
-// right text, so that most requests need no allocation.
-func textOf(at netip.Addr, given string) string {
 	var room [64]byte
-	text := at.Unmap().WithZone("").AppendTo(room[:0])
-	if string(text) == given {
-		return given
+	if text := at.AppendTo(room[:0]); string(text) != host {
+		return string(text)
 	}
-	return string(text)
+	return host // most requests need no allocation
 }
 
 func contains(prefixes []netip.Prefix, at netip.Addr) bool {
-	at = at.Unmap().WithZone("")
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(at) })
 }

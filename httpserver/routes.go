@@ -28,7 +28,7 @@ func (h *handler) table() []route {
 		{post, "/tokenize", "token:create", 200, document((*vault.Client).Tokenize)},
 		{post, "/detokenize", "token:use", 200, readOnly(document((*vault.Client).Detokenize))},
 
-		{post, "/tokens", "token:create", 201, create((*vault.Client).CreateToken, func(t *vault.Token) string { return t.ID })},
+		{post, "/tokens", "token:create", 201, created(query((*vault.Client).CreateToken))},
 		{get, "/tokens", "token:read", 200, list(tokenFilter, (*vault.Client).ListTokens)},
 		{post, "/tokens/search", "token:search", 200, readOnly(query((*vault.Client).SearchTokens))},
 		{post, "/tokens/erase", "token:delete", 200, repeatable(query((*vault.Client).EraseTokens))},
@@ -40,12 +40,12 @@ func (h *handler) table() []route {
 		{get, "/v2/tokens", "token:read", 200, list(tokenCursor, listTokens)},
 		{post, "/v2/tokens/search", "token:search", 200, readOnly(query(searchTokens))},
 
-		{post, "/sessions", vault.PermissionSessionCreate, 201, open((*vault.Client).CreateSession)},
+		{post, "/sessions", vault.PermissionSessionCreate, 201, created(act(noID, withoutID((*vault.Client).CreateSession)))},
 		{get, "/sessions", "session:read", 200, list(sessionFilter, (*vault.Client).ListSessions)},
 		{post, "/sessions/authorize", vault.PermissionSessionAuthorize, 200, perform((*vault.Client).AuthorizeSession)},
 		{del, "/sessions/{id}", "session:delete", 204, remove(entityID, (*vault.Client).DeleteSession)},
 
-		{post, "/applications", "application:create", 201, create((*vault.Client).CreateApplication, func(a *vault.Application) string { return a.ID.String() })},
+		{post, "/applications", "application:create", 201, created(query((*vault.Client).CreateApplication))},
 		{get, "/applications", "application:read", 200, list(applicationFilter, (*vault.Client).ListApplications)},
 		{get, "/applications/key", "", 200, show((*vault.Client).OwnApplication)},
 		{get, "/applications/{id}", "application:read", 200, read(entityID, (*vault.Client).GetApplication)},
@@ -59,7 +59,7 @@ func (h *handler) table() []route {
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
 		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},
 
-		{post, "/reactors", "reactor:create", 201, create((*vault.Client).CreateReactor, func(r *vault.Reactor) string { return r.ID.String() })},
+		{post, "/reactors", "reactor:create", 201, created(query((*vault.Client).CreateReactor))},
 		{get, "/reactors", "reactor:read", 200, list(codeFilter, (*vault.Client).ListReactors)},
 		{get, "/reactors/{id}", "reactor:read", 200, read(entityID, (*vault.Client).GetReactor)},
 		{put, "/reactors/{id}", "reactor:update", 200, replace(entityID, (*vault.Client).ReplaceReactor)},
@@ -67,7 +67,7 @@ func (h *handler) table() []route {
 		{del, "/reactors/{id}", "reactor:delete", 204, remove(entityID, (*vault.Client).DeleteReactor)},
 		{post, "/reactors/{id}/react", "token:use", 200, h.react()},
 
-		{post, "/proxies", "proxy:create", 201, create((*vault.Client).CreateProxy, func(p *vault.Proxy) string { return p.ID.String() })},
+		{post, "/proxies", "proxy:create", 201, created(query((*vault.Client).CreateProxy))},
 		{get, "/proxies", "proxy:read", 200, list(codeFilter, (*vault.Client).ListProxies)},
 		{get, "/proxies/{id}", "proxy:read", 200, read(entityID, (*vault.Client).GetProxy)},
 		{put, "/proxies/{id}", "proxy:update", 200, replace(entityID, (*vault.Client).ReplaceProxy)},

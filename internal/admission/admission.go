@@ -201,17 +201,15 @@ func (r *Room) Parse(ctx context.Context, body []byte) error {
 	return r.Body(ctx, len(body)+jsonx.Weight(body))
 }
 
-// Work runs work that grows with the size of the request, such as reading or
-// writing its JSON, in the tenant's turn. The turn lasts until the request
-// waits or leaves. The next request therefore starts when this one is nearly
+// Work takes the tenant's turn for a large request, before work that grows with the
+// size of the request, such as reading or writing its JSON. The turn lasts until the
+// request waits or leaves. The next request therefore starts when this one is nearly
 // done, so that not all of them are in memory at once.
-func (r *Room) Work(ctx context.Context, work func() error) error {
-	if r.Held() >= largeRequest {
-		if err := r.Turn(ctx); err != nil {
-			return err
-		}
+func (r *Room) Work(ctx context.Context) error {
+	if r.Held() < largeRequest {
+		return nil
 	}
-	return work()
+	return r.Turn(ctx)
 }
 
 // Free releases a part of the memory, if less was needed.

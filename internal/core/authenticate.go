@@ -87,7 +87,10 @@ func (op *Op) renew(ctx context.Context) error {
 	if who.key.IsZero() && who.app == nil {
 		return nil
 	}
-	at := op.forIdentity(who.app.ID, who.session)
+	at := op
+	if op.tx != nil {
+		at = op.forIdentity(who.app.ID, who.session)
+	}
 	var err error
 	switch {
 	case who.read.Fresh() && at.tx == nil:

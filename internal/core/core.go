@@ -138,6 +138,14 @@ type Caller struct {
 	Vault *Vault
 	Identity
 	Unit
+	readNow *State // keys for the next operation; nil if it must read them
+}
+
+// Under returns the caller for one operation under keys of the tenant that have
+// just been read.
+func (c Caller) Under(keys *State) Caller {
+	c.readNow = keys
+	return c
 }
 
 // At returns a caller with another identity in the same unit of work.

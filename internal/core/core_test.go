@@ -106,6 +106,12 @@ func (w *world) application(t *testing.T, expires time.Time) string {
 
 func nothing(context.Context, *Op) error { return nil }
 
+// run is Do without a result.
+func run(ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) error) error {
+	_, err := Do(ctx, c, verb, func(ctx context.Context, op *Op) (struct{}, error) { return struct{}{}, do(ctx, op) })
+	return err
+}
+
 // A verb is refused where it cannot work, and for callers without the right.
 func TestVerbsAreRefused(t *testing.T) {
 	t.Parallel()
@@ -132,13 +138,13 @@ func TestVerbsAreRefused(t *testing.T) {
 		"of a tenant that does not exist": {w.Owner(uuid.New()), Verb{}, fault.ErrNotFound},
 	} {
 		c.verb.Name = "V"
-		err := Run(t.Context(), c.caller, &c.verb, nothing)
+		err := run(t.Context(), c.caller, &c.verb, nothing)
 		if !errors.Is(err, c.want) && (c.want == nil || err == nil || err.Error() != c.want.Error()) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 	w.Close()
-	must.Match(t, "after the end", Run(t.Context(), owner, &Verb{}, nothing), fault.ErrClosed)
+	must.Match(t, "after the end", run(t.Context(), owner, &Verb{}, nothing), fault.ErrClosed)
 }
 
 // An observer is told of each verb that has a kind, when the verb has ended.
@@ -149,19 +155,19 @@ func TestObserverIsNotifiedOfVerbs(t *testing.T) {
 	owner := w.Owner(w.tenant)
 	broken := errors.New("broken")
 	fails := func(context.Context, *Op) error { return broken }
-	_ = Run(t.Context(), owner, &Verb{Name: "Read", Kind: "read"}, nothing)
-	_ = Run(t.Context(), owner, &Verb{Name: "Create", Kind: "create"}, fails)
-	_ = Run(t.Context(), owner, &Verb{Name: "Check"}, fails)
+	_ = run(t.Context(), owner, &Verb{Name: "Read", Kind: "read"}, nothing)
+	_ = run(t.Context(), owner, &Verb{Name: "Create", Kind: "create"}, fails)
+	_ = run(t.Context(), owner, &Verb{Name: "Check"}, fails)
 	once, end := w.TellOnce(t.Context())
-	_ = Run(once, owner, &Verb{Name: "Once", Kind: "create"}, nothing)
-	_ = Run(once, owner, &Verb{Name: "Second", Kind: "read"}, nothing)
+	_ = run(once, owner, &Verb{Name: "Once", Kind: "create"}, nothing)
+	_ = run(once, owner, &Verb{Name: "Second", Kind: "read"}, nothing)
 	end(broken)
 	want := []string{"call read Read", "call create Create failed", "call read Second", "call create Once failed"}
 	if diff := cmp.Diff(want, w.events); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, large := range []bool{true, false} {
-		_ = Run(t.Context(), owner, &Verb{Large: large}, func(ctx context.Context, _ *Op) error {
+		_ = run(t.Context(), owner, &Verb{Large: large}, func(ctx context.Context, _ *Op) error {
 			if has := admission.Of(ctx) != nil; has != large {
 				t.Errorf("a verb that is large: %v has a room: %v", large, has)
 			}
@@ -180,19 +186,19 @@ func TestRequestAuthenticatesOnce(t *testing.T) {
 	derived := c.At(c.AsUser("ops").Masked())
 	for range 3 {
 		for _, c := range []Caller{c, derived} {
-			must.Do(t, Run(t.Context(), c, &Verb{Permission: access.TokenRead}, nothing))
+			must.Do(t, run(t.Context(), c, &Verb{Permission: access.TokenRead}, nothing))
 		}
 	}
 	if n := w.store.lookups.Load(); n != 1 {
 		t.Errorf("%d look-ups of one key", n)
 	}
 	w.ForgetIdentities()
-	if err := Run(t.Context(), derived, &Verb{}, nothing); err != nil || w.store.lookups.Load() != 2 {
+	if err := run(t.Context(), derived, &Verb{}, nothing); err != nil || w.store.lookups.Load() != 2 {
 		t.Errorf("after a revocation: %v, and %d look-ups", err, w.store.lookups.Load())
 	}
 	w.now.Store(new(w.Now().Add(2 * time.Hour)))
 	for name, c := range map[string]Caller{"the key": c, "an identity of it": derived} {
-		if err := Run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
+		if err := run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
 			t.Errorf("%s, expired: %v", name, err)
 		}
 	}
@@ -211,7 +217,7 @@ func TestUnknownKeys(t *testing.T) {
 	ch.Logs = []storage.Log{op.Entry(audit.Delete, rec.Kind, c.ApplicationID().String())}
 	must.Do(t, op.Write(t.Context(), ch))
 	w.ForgetIdentities()
-	must.Match(t, "the identity of a deleted application", Run(t.Context(), c, &Verb{}, nothing), fault.ErrUnauthenticated)
+	must.Match(t, "the identity of a deleted application", run(t.Context(), c, &Verb{}, nothing), fault.ErrUnauthenticated)
 	must.Fail(op.As(t.Context(), c.ApplicationID()))(t, "a deleted application", fault.ErrNotFound)
 	for _, text := range []string{"", "key", text, ids.NewKey(ids.PrivateKey)} {
 		if _, err := w.Authenticate(t.Context(), text); !errors.Is(err, fault.ErrUnauthenticated) {

@@ -22,7 +22,7 @@ func (op *Op) Entry(operation, entityType, entityID string) storage.Log {
 		ActorID: storage.ID(actor), ActorType: kind, ActorName: name,
 		EntityType: entityType, EntityID: entityID,
 		Operation: operation, Message: audit.Message(entityType, operation),
-		Origin: op.Origin(), CreatedAt: op.Now,
+		Origin: op.origin, CreatedAt: op.Now,
 	}
 }
 

@@ -31,9 +31,13 @@ type Op struct {
 	vaultRing *seal.Ring // if set, log entries have a MAC under the vault's own keys
 }
 
-// begin renews the identity, checks the permission of the verb, and reads the keys
-// of the tenant unless they are known or not needed.
+// begin refuses a unit of work in which the verb does not work. It renews the
+// identity, checks the permission, and reads the keys of the tenant unless they are
+// known or not needed.
 func (op *Op) begin(ctx context.Context, verb *Verb) error {
+	if err := verb.Check(op.Unit); err != nil {
+		return err
+	}
 	if err := op.Vault.Alive(); err != nil {
 		return err // some operations would succeed from the caches
 	}
@@ -56,6 +60,9 @@ func (op *Op) begin(ctx context.Context, verb *Verb) error {
 			return err
 		}
 	}
+	if verb.Only != "" && !op.IsOwner() {
+		return fault.New(fault.ErrForbidden, "only the tenant itself may %s", verb.Only)
+	}
 	op.Now = op.Vault.Now()
 	return nil
 }
@@ -75,7 +82,7 @@ func (op *Op) Refresh(ctx context.Context) error { return op.readKeys(ctx, false
 // refresh is Refresh. If the tenant's own key is denied and front is true, the
 // operation gets the front of the ring.
 func (op *Op) refresh(ctx context.Context, front bool) error {
-	err := op.Refresh(ctx)
+	err := op.readKeys(ctx, false)
 	if !front || !KeyDenied(err) {
 		return err
 	}
@@ -95,7 +102,7 @@ func (op *Op) readKeys(ctx context.Context, again bool) error {
 }
 
 // NewID returns an id that sorts by the time of the operation.
-func (op *Op) NewID() uuid.UUID { return op.Vault.NewID(op.Now) }
+func (op *Op) NewID() uuid.UUID { return op.Vault.ids.At(op.Now) }
 
 // Change returns an empty change of the tenant.
 func (op *Op) Change() *storage.Change {
@@ -138,11 +145,16 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 		return op.commitSealed(ctx, ch)
 	}
 	ch.Relaxed = ch.Relaxed && !op.Vault.StrictReadLogs
-	written, err := roomToWrite(ctx, ch)
-	if err != nil {
-		return err
+	room := admission.Of(ctx)
+	if isLarge(ch) {
+		written, err := room.Write(ctx)
+		if err != nil {
+			return err
+		}
+		defer written()
+	} else {
+		room.Rest()
 	}
-	defer written()
 	return op.commitSealed(ctx, ch)
 }
 

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 
-	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -23,13 +22,3 @@ func CallerOf(client interface{ handle() Caller }) Caller { return client.handle
 // OneWait returns a context for the calls that belong to one request. While the
 // database is out of reach, they share one time limit.
 func OneWait(ctx context.Context) context.Context { return storage.OneWait(ctx) }
-
-// Admit returns a room for a request, and a context for the operations of the
-// request. A server creates it before it reads the body, and calls Leave after it has
-// sent the response. Operations without a room create their own. If count is not nil,
-// it is called before an operation creates or uses tokens, with the number of tokens
-// beyond the first. An error from count ends the operation.
-func (c Caller) Admit(ctx context.Context, count func(tokens int) error) (context.Context, *admission.Room) {
-	room := c.Room(count)
-	return room.In(ctx), room
-}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -39,14 +41,18 @@ func (op *Op) Enter(ctx context.Context) (inside context.Context, leave func()) 
 	return room.In(storage.OneWait(ctx)), room.Leave
 }
 
-// Room returns a new room for a request of the caller. If count is not nil, it is
-// called before the request works on more tokens, and may refuse them.
+// Room returns a new room for a request of the caller. A server creates it before it
+// reads the body, and calls Leave after it has sent the response. Operations without a
+// room create their own. If count is not nil, it is called before an operation creates
+// or uses tokens, with the number of tokens beyond the first. An error from count ends
+// the operation.
 func (c Caller) Room(count func(tokens int) error) *admission.Room {
-	sender := c.ApplicationID()
-	if c.IsStranger() {
-		sender = c.Proxy()
+	sender := c.Proxy()
+	anonymous := sender != uuid.UUID{}
+	if !anonymous {
+		sender = c.ApplicationID()
 	}
-	return c.Vault.Admission.Enter(c.Tenant(), sender, c.IsStranger(), count)
+	return c.Vault.Admission.Enter(c.Tenant(), sender, anonymous, count)
 }
 
 // Reserve reserves more memory for an operation.
@@ -64,10 +70,8 @@ func ReserveCopies(ctx context.Context, data jsonx.Value) error {
 // Turn waits for the tenant's turn at the CPUs.
 func Turn(ctx context.Context) error { return admission.Of(ctx).Turn(ctx) }
 
-// roomToWrite ends the tenant's turn at the CPUs. Before a large change it waits
-// for the tenant's turn to write one.
-func roomToWrite(ctx context.Context, ch *storage.Change) (written func(), err error) {
-	room := admission.Of(ctx)
+// isLarge reports whether a change keeps a database busy for long.
+func isLarge(ch *storage.Change) bool {
 	size := 0
 	for i := range ch.InsertTokens {
 		size += len(ch.InsertTokens[i].Body)
@@ -75,11 +79,7 @@ func roomToWrite(ctx context.Context, ch *storage.Change) (written func(), err e
 	for i := range ch.UpdateTokens {
 		size += len(ch.UpdateTokens[i].Token.Body)
 	}
-	if size < largeWrite && len(ch.InsertTokens) < largeRows {
-		room.Rest()
-		return func() {}, nil
-	}
-	return room.Write(ctx)
+	return size >= largeWrite || len(ch.InsertTokens) >= largeRows
 }
 
 // maxScriptPage bounds the sealed bytes that one call of running code reads. It

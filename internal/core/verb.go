@@ -63,15 +63,19 @@ func (v *Verb) Check(u Unit) error {
 // Do runs a verb for a caller. It is the only way to start an operation. It reports
 // to the observer, and refuses a unit of work in which the verb does not work. Then
 // it renews the rights of the caller, checks the permission, and reads the keys.
-func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
-	return DoUnder(ctx, nil, c, verb, do)
-}
-
-// DoUnder is Do under keys of the tenant that have just been read.
-func DoUnder[T any](ctx context.Context, keys *State, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
-	op := &Op{Caller: c, State: keys}
+func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (out T, err error) {
+	op := &Op{Caller: c, State: c.readNow}
+	op.readNow = nil
 	ctx, end := op.tellCall(ctx, verb)
-	out, err := doTold(ctx, op, verb, do)
+	if err = op.begin(ctx, verb); err == nil {
+		inside := ctx
+		if verb.Large && admission.Of(ctx) == nil {
+			room := op.Room(nil)
+			defer room.Leave()
+			inside = room.In(storage.OneWait(ctx))
+		}
+		out, err = do(inside, op)
+	}
 	if err != nil && verb.Kind != "" {
 		c.Denied(ctx, verb.Name, verb.Permission, err)
 	}
@@ -79,38 +83,6 @@ func DoUnder[T any](ctx context.Context, keys *State, c Caller, verb *Verb, do f
 		end(err)
 	}
 	return out, err
-}
-
-func doTold[T any](ctx context.Context, op *Op, verb *Verb, do func(context.Context, *Op) (T, error)) (out T, err error) {
-	if err := op.admit(ctx, verb); err != nil {
-		return out, err
-	}
-	if !verb.Large || admission.Of(ctx) != nil {
-		return do(ctx, op)
-	}
-	room := op.Room(nil)
-	defer room.Leave()
-	return do(room.In(storage.OneWait(ctx)), op)
-}
-
-// Run is Do for a verb without a result.
-func Run(ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) error) error {
-	_, err := Do(ctx, c, verb, func(ctx context.Context, op *Op) (struct{}, error) { return struct{}{}, do(ctx, op) })
-	return err
-}
-
-// admit begins the operation of a verb.
-func (op *Op) admit(ctx context.Context, verb *Verb) error {
-	if err := verb.Check(op.Unit); err != nil {
-		return err
-	}
-	if err := op.begin(ctx, verb); err != nil {
-		return err
-	}
-	if verb.Only != "" && !op.IsOwner() {
-		return fault.New(fault.ErrForbidden, "only the tenant itself may %s", verb.Only)
-	}
-	return nil
 }
 
 // Again returns a new operation of the same caller, with its current rights and

@@ -73,14 +73,13 @@ func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, er
 	out := &ErasedAgain{}
 	for _, tenant := range slices.SortedFunc(maps.Keys(all), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
 		out.Erased += len(all[tenant][ofToken])
-		err := core.Run(ctx, v.Owner(tenant), &core.VerbEraseTokens, func(ctx context.Context, op *core.Op) error {
+		n, err := core.Do(ctx, v.Owner(tenant), &core.VerbEraseTokens, func(ctx context.Context, op *core.Op) (int, error) {
 			if err := withdrawAgain(ctx, op, all[tenant], p.DryRun, out); err != nil {
-				return err
+				return 0, err
 			}
-			n, err := eraseAgain(ctx, op, all[tenant][ofToken], p)
-			out.Count += n
-			return err
+			return eraseAgain(ctx, op, all[tenant][ofToken], p)
 		})
+		out.Count += n
 		if err != nil && !errors.Is(err, fault.ErrNoTenant) {
 			return out, err
 		}

@@ -158,7 +158,8 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	}
 	hash := ids.HashKey(key)
 	if x, ok := r.open.Get(hash); ok { // if its tenant still exists
-		return x, gone(core.Run(ctx, r.Vault.Owner(x.TenantID), &core.VerbFindProxy, func(context.Context, *core.Op) error { return nil }))
+		_, err := core.Do(ctx, r.Vault.Owner(x.TenantID), &core.VerbFindProxy, func(context.Context, *core.Op) (none struct{}, err error) { return none, nil })
+		return x, gone(err)
 	}
 	reading := r.open.Ask(hash)
 	rec, err := core.Lookup(ctx, r.Vault.Store, hash)

@@ -105,8 +105,9 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 		}
 		defer h.runs.turns.Give(h.tenant)
 	}
-	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
+	room := h.client.Room(nil)
 	defer room.Leave()
+	ctx = room.In(h.lineage.In(ctx))
 	if err := room.Parse(ctx, args); err != nil {
 		return nil, err
 	}

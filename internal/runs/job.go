@@ -250,7 +250,7 @@ var work = core.Verb{Name: "Work"}
 
 // runAs runs the reactor of the job as its caller.
 func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error) {
-	return core.DoUnder(ctx, j.State, caller, &work, func(ctx context.Context, op *core.Op) (*Result, error) {
+	return core.Do(ctx, caller.Under(j.State), &work, func(ctx context.Context, op *core.Op) (*Result, error) {
 		reactor, err := Reactors.Read(ctx, op, j.react.Reactor)
 		if err != nil {
 			return nil, err
@@ -338,7 +338,7 @@ func (j *leased) maySend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = core.DoUnder(ctx, j.State, j.At(caller), &work, func(ctx context.Context, op *core.Op) (none struct{}, err error) {
+	_, err = core.Do(ctx, j.At(caller).Under(j.State), &work, func(ctx context.Context, op *core.Op) (none struct{}, err error) {
 		if j.isPrompt() {
 			return none, nil
 		}
