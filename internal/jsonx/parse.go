@@ -26,7 +26,8 @@ const (
 // keeps one copy of data; data itself may be reused.
 func Parse(data []byte, lim Limits) (Value, error) {
 	p := parsers.Get().(*parser)
-	defer p.release()
+	defer parsers.Put(p)
+	defer p.wipe()
 	p.src, p.lim = string(data), Limits{cmp.Or(lim.Depth, defaultDepth), cmp.Or(lim.Nodes, defaultNodes)}
 	if !utf8.ValidString(p.src) {
 		return Value{}, &Error{Offset: firstInvalid(p.src), Msg: "is not valid UTF-8"}
@@ -74,12 +75,7 @@ var parsers = sync.Pool{New: func() any { return &parser{members: make([]Member,
 // maxSpareStack limits what is kept of a stack for the next parser.
 const maxSpareStack = 64
 
-// release wipes the parser and returns it to the pool.
-func (p *parser) release() {
-	p.wipe()
-	parsers.Put(p)
-}
-
+// wipe removes everything that the parser has read.
 func (p *parser) wipe() {
 	clear(p.elems)
 	clear(p.members)

@@ -23,8 +23,7 @@ const kindBits = 8
 
 func metaOf(k Kind, n int) meta { return meta(n)<<kindBits | meta(k) }
 
-func (m meta) kind() Kind { return Kind(m & (1<<kindBits - 1)) }
-func (m meta) size() int  { return int(m >> kindBits) }
+func (m meta) size() int { return int(m >> kindBits) }
 
 func textValue(k Kind, s string) Value {
 	return Value{ref(unsafe.StringData(s)), metaOf(k, len(s))} //nolint:gosec // see above

@@ -101,20 +101,20 @@ func ObjectValue(members ...Member) Value {
 }
 
 // Kind returns what v is.
-func (v Value) Kind() Kind { return v.meta.kind() }
+func (v Value) Kind() Kind { return Kind(v.meta & (1<<kindBits - 1)) }
 
 // IsZero reports whether v is absent. A JSON null is not absent.
-func (v Value) IsZero() bool { return v.meta.kind() == Invalid }
+func (v Value) IsZero() bool { return v.Kind() == Invalid }
 
 // IsNull reports whether v is a JSON null.
-func (v Value) IsNull() bool { return v.meta.kind() == Null }
+func (v Value) IsNull() bool { return v.Kind() == Null }
 
 // Text returns the decoded content of a string or the source text of a number,
 // and "" for other kinds. A lone surrogate in a string is encoded in three
 // bytes (WTF-8), so the text of a string may be invalid UTF-8; [DecodeRune]
 // reads it.
 func (v Value) Text() string {
-	switch v.meta.kind() {
+	switch v.Kind() {
 	case String, Number:
 		return v.text()
 	default:
@@ -128,7 +128,7 @@ func (v Value) Bool() bool { return v.meta == metaOf(Bool, 1) }
 // Int returns the value of a number that is written as an integer and fits an
 // int64. ok is false for everything else, including 1.0 and 1e3.
 func (v Value) Int() (n int64, ok bool) {
-	if v.meta.kind() != Number {
+	if v.Kind() != Number {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(v.text(), 10, 64)
@@ -138,7 +138,7 @@ func (v Value) Int() (n int64, ok bool) {
 // Elems returns the elements of an array, and nil for other kinds. The slice
 // belongs to v, so callers must not change it.
 func (v Value) Elems() []Value {
-	if v.meta.kind() != Array {
+	if v.Kind() != Array {
 		return nil
 	}
 	return v.elems()
@@ -147,7 +147,7 @@ func (v Value) Elems() []Value {
 // Members returns the members of an object in order, and nil for other kinds.
 // The slice belongs to v, so callers must not change it.
 func (v Value) Members() []Member {
-	if v.meta.kind() != Object {
+	if v.Kind() != Object {
 		return nil
 	}
 	return v.members()
@@ -155,7 +155,7 @@ func (v Value) Members() []Member {
 
 // Len returns the number of elements or members, and 0 for scalars.
 func (v Value) Len() int {
-	switch v.meta.kind() {
+	switch v.Kind() {
 	case Array, Object:
 		return v.meta.size()
 	default:
@@ -212,7 +212,7 @@ func (v Value) Equal(w Value) bool {
 	if v.meta != w.meta || v.ref == w.ref {
 		return v.meta == w.meta
 	}
-	switch v.meta.kind() {
+	switch v.Kind() {
 	case Array:
 		return slices.EqualFunc(v.elems(), w.elems(), Value.Equal)
 	case Object:

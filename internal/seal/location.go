@@ -19,21 +19,17 @@ type Parts [5]string
 // TokenLocation binds the body of a token to its row: id, type, containers and
 // expiry.
 func TokenLocation(row *storage.Token, parts *Parts) Location {
-	return tokenLocation(row, "body", parts)
+	parts[0], parts[1] = row.Type, strings.Join(row.Containers, ",")
+	parts[2], parts[3] = string(row.Ord[:]), bindTime(row.ExpiresAt)
+	return Location{Entity: "token", ID: row.ID, Field: "body", Bound: parts[:4]}
 }
 
 // CVCLocation binds a cvc to its row and to its own expiry.
 func CVCLocation(row *storage.Token, parts *Parts) Location {
-	p := tokenLocation(row, "cvc", parts)
+	p := TokenLocation(row, parts)
 	parts[4] = bindTime(row.CVCExpiresAt)
-	p.Bound = parts[:]
+	p.Field, p.Bound = "cvc", parts[:]
 	return p
-}
-
-func tokenLocation(row *storage.Token, field string, parts *Parts) Location {
-	parts[0], parts[1] = row.Type, strings.Join(row.Containers, ",")
-	parts[2], parts[3] = string(row.Ord[:]), bindTime(row.ExpiresAt)
-	return Location{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
 }
 
 // TokenColumns returns a digest of the columns of a token that its location does not

@@ -41,9 +41,17 @@ func (b *Body) Encode(dst []byte) []byte {
 	dst = slices.Grow(dst, b.Data.Size()+128)
 	dst = append(dst, bodyVersion, flags, byte(b.CVCAt))
 	dst = endField(len(dst), b.Data.Append(dst))
-	dst = endField(len(dst), appendMask(dst, b.Mask))
+	start := len(dst)
+	if !b.Mask.IsZero() {
+		dst = b.Mask.Append(dst)
+	}
+	dst = endField(start, dst)
 	dst = endField(len(dst), appendMetadata(dst, b.Metadata))
-	dst = endField(len(dst), appendIndexes(dst, b.Indexes))
+	start = len(dst)
+	if len(b.Indexes) > 0 {
+		dst = form.TextsValue(b.Indexes).Append(dst)
+	}
+	dst = endField(start, dst)
 	dst = endField(len(dst), append(dst, b.Fingerprint...))
 	if flags&flagColumns != 0 {
 		dst = append(append(dst, b.Columns[:]...), b.Hashes...)
@@ -56,13 +64,6 @@ func endField(start int, dst []byte) []byte {
 	var length [binary.MaxVarintLen64]byte
 	width := binary.PutUvarint(length[:], uint64(len(dst)-start))
 	return slices.Insert(dst, start, length[:width]...)
-}
-
-func appendMask(dst []byte, mask jsonx.Value) []byte {
-	if mask.IsZero() {
-		return dst
-	}
-	return mask.Append(dst)
 }
 
 // appendMetadata appends metadata as a JSON object, sorted by key.
@@ -78,13 +79,6 @@ func appendMetadata(dst []byte, metadata map[string]string) []byte {
 		separator = ','
 	}
 	return append(dst, '}')
-}
-
-func appendIndexes(dst []byte, indexes []string) []byte {
-	if len(indexes) == 0 {
-		return dst
-	}
-	return form.TextsValue(indexes).Append(dst)
 }
 
 // ErrBody means that neither this nor an earlier version wrote the body.

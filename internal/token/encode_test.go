@@ -43,13 +43,13 @@ func TestBodyBuffersAreCleared(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, 1000, 10_000} {
 		b := Body{Data: jsonx.StringValue(strings.Repeat("4242", n/4))}
-		spare := &buffer{make([]byte, 0, 512)}
-		plain := b.Encode(spare.bytes)
+		spare := b.Encoded()
+		plain := spare.Bytes
 		if !bytes.Contains(plain, []byte("4242")) {
 			t.Fatal("the body is not in the buffer")
 		}
-		spare.wipe(plain)
-		if !bytes.Equal(plain, make([]byte, len(plain))) || len(spare.bytes) > 0 || cap(spare.bytes) > maxSpare {
+		spare.Wipe()
+		if !bytes.Equal(plain, make([]byte, len(plain))) || len(spare.Bytes) > 0 || cap(spare.Bytes) > maxSpare {
 			t.Errorf("a body of %d bytes is still in the buffer", n)
 		}
 	}

@@ -63,7 +63,7 @@ var types = named(map[string]*Type{
 	Bank: {Container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
 		secret: func(d jsonx.Value) string { return d.Get("account_number").Text() }},
 	CardNumber:           number("/pci/high/", checkCardNumber),
-	USBankAccountNumber:  number("/bank/high/", digitsCheck(3, 17)),
+	USBankAccountNumber:  number("/bank/high/", checkAccountNumber),
 	USBankRoutingNumber:  {Container: "/bank/low/", fingerprint: newTypeExpression(plainData), check: checkRoutingNumber, mask: maskLast4},
 	SocialSecurityNumber: nineDigits(),
 	EmployerIDNumber:     nineDigits(),
@@ -183,27 +183,28 @@ func checkCard(bad *form.Problems, path string, data jsonx.Value) {
 		bad.Add(r.At("expiration_year"), "must be a year of four digits")
 	}
 	if cvc := r.Value("cvc"); !cvc.IsZero() {
-		digitsCheck(3, 4)(bad, r.At("cvc"), cvc)
+		checkDigits(bad, r.At("cvc"), cvc, 3, 4)
 	}
 	r.RefuseOthers()
 }
 
 func checkBank(bad *form.Problems, path string, data jsonx.Value) {
 	form.Read(data, path, bad, func(r *form.Reader) {
-		for name, check := range map[string]func(*form.Problems, string, jsonx.Value){
-			"routing_number": checkRoutingNumber, "account_number": digitsCheck(1, 17),
-		} {
-			if v := r.Value(name); v.IsZero() {
+		for _, name := range []string{"routing_number", "account_number"} {
+			switch v := r.Value(name); {
+			case v.IsZero():
 				bad.Add(r.At(name), "is required")
-			} else {
-				check(bad, r.At(name), v)
+			case name == "routing_number":
+				checkRoutingNumber(bad, r.At(name), v)
+			default:
+				checkDigits(bad, r.At(name), v, 1, 17)
 			}
 		}
 	})
 }
 
 func checkCardNumber(bad *form.Problems, path string, data jsonx.Value) {
-	digitsCheck(12, 19)(bad, path, data)
+	checkDigits(bad, path, data, 12, 19)
 	if isDigits(data.Text()) && !luhn(data.Text()) {
 		bad.Add(path, "must have a valid check digit (Luhn)")
 	}
@@ -231,13 +232,15 @@ func checkNineDigits(bad *form.Problems, path string, data jsonx.Value) {
 	}
 }
 
-// digitsCheck requires a string of digits with a length in the given range.
-func digitsCheck(least, most int) func(*form.Problems, string, jsonx.Value) {
-	return func(bad *form.Problems, path string, data jsonx.Value) {
-		s := data.Text()
-		if data.Kind() != jsonx.String || len(s) < least || len(s) > most || !isDigits(s) {
-			bad.Add(path, "must be a string of %d to %d digits", least, most)
-		}
+func checkAccountNumber(bad *form.Problems, path string, data jsonx.Value) {
+	checkDigits(bad, path, data, 3, 17)
+}
+
+// checkDigits requires a string of digits with a length in the given range.
+func checkDigits(bad *form.Problems, path string, data jsonx.Value, least, most int) {
+	s := data.Text()
+	if data.Kind() != jsonx.String || len(s) < least || len(s) > most || !isDigits(s) {
+		bad.Add(path, "must be a string of %d to %d digits", least, most)
 	}
 }
 

@@ -63,8 +63,18 @@ func NewBatch(op *core.Op, n int) *Batch {
 // Nil means a separate budget for the item. If it finds problems, the item
 // must not be added.
 func (b *Batch) Prepare(ctx context.Context, n *Item, p *Params, steps *admission.Budget, bad *form.Problems) {
-	n.use(b.op).steps = steps
-	n.prepare(ctx, p, bad)
+	n.op, n.Row, n.steps = b.op, &n.row[0], steps
+	if n.check(p, bad); bad.Any() {
+		return
+	}
+	if n.steps == nil {
+		n.steps = n.Budget(ctx)
+	}
+	var err error
+	if n.shown, err = n.NewMaskedText(ctx, n.steps); err != nil {
+		bad.AddErr("mask", err)
+	}
+	n.index(b.op, n.steps, bad)
 }
 
 // Add adds a prepared item.
@@ -99,7 +109,7 @@ func (b *Batch) refuse(n *Item, err error) error {
 // that are not sealed yet.
 func (b *Batch) Seal(ctx context.Context) error {
 	for i, n := range b.items {
-		if i%core.TurnEvery == 0 {
+		if i%core.TurnEvery == 0 && len(b.items) > 1 { // for one large token, ReserveCopies takes the turn
 			if err := core.Turn(ctx); err != nil {
 				return err
 			}

@@ -45,29 +45,6 @@ type Item struct {
 	row [1]storage.Token
 }
 
-// use assigns the item to an operation and returns it.
-func (n *Item) use(op *core.Op) *Item {
-	n.op, n.Row = op, &n.row[0]
-	return n
-}
-
-// prepare checks parameters and evaluates their expressions, until the budget
-// is used up. If it finds problems, the token must not be used.
-func (n *Item) prepare(ctx context.Context, p *Params, bad *form.Problems) {
-	n.check(p, bad)
-	if bad.Any() {
-		return
-	}
-	if n.steps == nil {
-		n.steps = n.Budget(ctx)
-	}
-	var err error
-	if n.shown, err = n.NewMaskedText(ctx, n.steps); err != nil {
-		bad.AddErr("mask", err)
-	}
-	n.index(n.op, n.steps, bad)
-}
-
 // check makes all checks that need no evaluation.
 func (n *Item) check(p *Params, bad *form.Problems) {
 	n.Type = token.TypeOf(p.Type)

@@ -101,14 +101,13 @@ func (t *Clear) seal(op *core.Op) error {
 	t.Columns, t.Hashes = seal.TokenColumns(row), joined(row.Hashes)
 	var parts seal.Parts
 	location := seal.TokenLocation(row, &parts)
-	err := t.WithEncoded(func(plain []byte) (err error) {
-		if len(plain) > op.Vault.MaxBytes {
-			return fault.New(fault.ErrTooLarge, "a token must have at most %d bytes", op.Vault.MaxBytes)
-		}
-		row.Body, err = op.Seal(&location, plain)
-		return err
-	})
-	if err != nil {
+	plain := t.Encoded()
+	defer plain.Wipe()
+	if len(plain.Bytes) > op.Vault.MaxBytes {
+		return fault.New(fault.ErrTooLarge, "a token must have at most %d bytes", op.Vault.MaxBytes)
+	}
+	var err error
+	if row.Body, err = op.Seal(&location, plain.Bytes); err != nil {
 		return err
 	}
 	row.CVC = nil
