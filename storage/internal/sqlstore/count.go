@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -45,7 +44,7 @@ func (s *Store) countTokens(ctx context.Context, f storage.CountFilter) ([]stora
 			SELECT c.set_id, c.type, c.n FROM vault_token_counts c WHERE c.tenant_id = ?
 			UNION ALL SELECT t.set_id, t.type, -1 FROM vault_tokens t WHERE t.tenant_id = ? AND t.expires_at <= ?
 		) q GROUP BY q.set_id, q.type HAVING SUM(q.n) > 0`, []any{tenant, tenant, f.Now.UnixMicro()},
-		[]sql.Scanner{(*hashColumn)(&c.Set), (*textColumn)(&c.Type), (*intColumn)(&c.N)}, func() { all = append(all, c) })
+		[]Field{{&c.Set}, {&c.Type}, {&c.N}}, func() { all = append(all, c) })
 	return all, err
 }
 
@@ -56,7 +55,7 @@ func (s *Store) countJobs(ctx context.Context, f storage.CountFilter, n *storage
 			SELECT CASE WHEN j.dead THEN 0 WHEN j.lease_until > ? THEN 1 ELSE 2 END AS state
 			FROM vault_jobs j WHERE j.tenant_id = ? LIMIT ?
 		) f GROUP BY f.state`, []any{f.Now.UnixMicro(), s.dialect.ID(f.Tenant), f.UpTo},
-		[]sql.Scanner{(*intColumn)(&state), (*intColumn)(&count)}, func() {
+		[]Field{{&state}, {&count}}, func() {
 			*[]*int{&n.Dead, &n.Running, &n.Waiting}[state] = count
 		})
 }

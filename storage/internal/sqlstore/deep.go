@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -144,7 +143,7 @@ func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, e
 	var tenant, place storage.ID
 	err := l.store.each(ctx, `SELECT t.tenant_id, t.ord FROM vault_tokens t WHERE `+where.text+`
 		ORDER BY t.tenant_id `+direction+`, t.ord `+direction+` LIMIT 1 OFFSET ?`, append(slices.Clip(where.args), at),
-		[]sql.Scanner{(*idColumn)(&tenant), (*idColumn)(&place)}, func() {})
+		[]Field{{&tenant}, {&place}}, func() {})
 	if tenant != l.filter.Tenant {
 		return storage.ID{}, err
 	}

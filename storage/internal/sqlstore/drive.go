@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 
@@ -143,12 +142,12 @@ func (s *Store) best(ctx context.Context, candidates []driver, most int) (driver
 
 // probe counts the rows of drivers up to a limit each.
 func (s *Store) probe(ctx context.Context, drivers []driver, limit int) error {
-	counts, args, dest := make([]string, len(drivers)), []any(nil), make([]sql.Scanner, len(drivers))
+	counts, args, dest := make([]string, len(drivers)), []any(nil), make([]Field, len(drivers))
 	for i := range drivers {
 		query := all(drivers[i].parts, limit, false)
 		counts[i] = `(SELECT count(*) FROM (SELECT * FROM (` + query.text + `) o LIMIT ?) c)`
 		args = append(append(args, query.args...), limit)
-		dest[i] = (*intColumn)(&drivers[i].rows)
+		dest[i] = Field{&drivers[i].rows}
 	}
 	return s.each(ctx, `SELECT `+strings.Join(counts, ", "), args, dest, func() {})
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"math"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -31,7 +30,7 @@ func (s *Store) Expired(ctx context.Context, f storage.ExpiredFilter) (expired s
 func (s *Store) expiredTokens(ctx context.Context, due clause) ([]storage.Token, error) {
 	var t storage.Token
 	dest := tokenDest(&t)
-	return expiredRows(ctx, s, TokenColumns+`, t.tenant_id FROM vault_tokens t`, due, &t, append(dest[:], (*idColumn)(&t.Tenant)),
+	return expiredRows(ctx, s, TokenColumns+`, t.tenant_id FROM vault_tokens t`, due, &t, append(dest[:], Field{&t.Tenant}),
 		func(t *storage.Token) []*[]byte { return []*[]byte{&t.Body, &t.CVC} })
 }
 
@@ -52,10 +51,10 @@ func inTime(column, key string, place storage.ExpiryPlace, limit int, more strin
 
 // expiredRows reads rows that are due, of one kind. dest scans into row, and
 // sealed returns the sealed parts of a row.
-func expiredRows[T any](ctx context.Context, s *Store, from string, due clause, row *T, dest []sql.Scanner, sealed func(*T) []*[]byte) (found []T, err error) {
+func expiredRows[T any](ctx context.Context, s *Store, from string, due clause, row *T, dest []Field, sealed func(*T) []*[]byte) (found []T, err error) {
 	malformed, size := false, pageBytes{most: s.piece}
 	for i := range dest {
-		dest[i] = looseColumn{dest[i], &malformed}
+		dest[i] = Field{loose{dest[i], &malformed}}
 	}
 	restart := func() { found, size = nil, pageBytes{most: s.piece} }
 	err = s.until(ctx, `SELECT `+from+` WHERE `+due.text, due.args, dest, restart, func() error {
@@ -71,18 +70,4 @@ func expiredRows[T any](ctx context.Context, s *Store, from string, due clause, 
 		return size.add(bytes)
 	})
 	return found, inPieces(err)
-}
-
-// looseColumn scans a column. A value of the wrong type or length sets malformed
-// instead of ending the query.
-type looseColumn struct {
-	sql.Scanner
-	malformed *bool
-}
-
-func (c looseColumn) Scan(src any) error {
-	if c.Scanner.Scan(src) != nil {
-		*c.malformed = true
-	}
-	return nil
 }

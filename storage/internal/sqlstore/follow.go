@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -12,11 +11,10 @@ import (
 )
 
 // logDest returns the destinations for scanning logColumns.
-func logDest(e *storage.Log) []sql.Scanner {
-	return []sql.Scanner{
-		(*idColumn)(&e.ID), (*timeColumn)(&e.CreatedAt), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType),
-		(*textColumn)(&e.EntityType), (*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message),
-		(*optionalTextColumn)(&e.ActorName), (*optionalTextColumn)(&e.Origin), (*macColumn)(&e.Mac),
+func logDest(e *storage.Log) []Field {
+	return []Field{
+		{&e.ID}, {&e.CreatedAt}, {&e.ActorID}, {&e.ActorType}, {&e.EntityType}, {&e.EntityID}, {&e.Operation}, {&e.Message},
+		{(*optionalText)(&e.ActorName)}, {(*optionalText)(&e.Origin)}, {(*mac)(&e.Mac)},
 	}
 }
 
@@ -30,7 +28,7 @@ func Followed(ctx context.Context, s *Store, number, where string, args ...any) 
 func (s *Store) followed(ctx context.Context, number, from string, args []any) ([]storage.Log, error) {
 	var page []storage.Log
 	var e storage.Log
-	dest := append(logDest(&e), (*int64Column)(&e.Seq))
+	dest := append(logDest(&e), Field{&e.Seq})
 	err := s.prepares().each(ctx, `SELECT `+logColumns+`, `+number+` FROM `+from, args, dest, func() { page = append(page, e) })
 	return page, err
 }
@@ -40,7 +38,7 @@ func (s *Store) followed(ctx context.Context, number, from string, args []any) (
 func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...any) ([]storage.Log, error) {
 	var page []storage.Log
 	var e storage.Log
-	dest := []sql.Scanner{(*idColumn)(&e.ID), (*int64Column)(&e.Seq)}
+	dest := []Field{{&e.ID}, {&e.Seq}}
 	err := s.prepares().each(ctx, `SELECT l.id, `+number+` FROM vault_logs l WHERE `+where, args, dest, func() {
 		page = append(page, followedID(e.ID, e.Seq))
 	})
@@ -54,7 +52,7 @@ func PackedIDs(ctx context.Context, s *Store, number, where string, args ...any)
 	var others int64
 	err := s.prepares().each(ctx, `SELECT string_agg(i.id || int8send(i.n), ''), count(*) FILTER (WHERE octet_length(i.id) <> 16)
 		FROM (SELECT l.id, `+number+` AS n FROM vault_logs l WHERE `+where+`) i`,
-		args, []sql.Scanner{(*blobColumn)(&packed), (*int64Column)(&others)}, func() {})
+		args, []Field{{&packed}, {&others}}, func() {})
 	if err == nil && others > 0 {
 		err = storage.ErrMalformed
 	}

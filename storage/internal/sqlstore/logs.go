@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -165,7 +164,7 @@ func (l *logList) narrow(ctx context.Context) (bool, error) {
 	l.types = nil
 	err := l.store.each(ctx, `SELECT DISTINCT l.entity_type FROM vault_log_counts l WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`,
 		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
-		[]sql.Scanner{(*textColumn)(&kind)}, func() { l.types = append(l.types, kind) })
+		[]Field{{&kind}}, func() { l.types = append(l.types, kind) })
 	return len(l.types) > 0, err
 }
 
@@ -261,7 +260,7 @@ func (l *logList) countDays(ctx context.Context, first, last int64) (int, error)
 		{`l.created_at >= ? AND l.created_at < ?`, []any{first * microsPerDay, (last + 1) * microsPerDay}}}, " AND ")
 	var counted, found int
 	err := l.store.each(ctx, `SELECT (`+sum.text+`), (SELECT count(*) FROM vault_logs l WHERE `+rest.text+`)`,
-		slices.Concat(sum.args, rest.args), []sql.Scanner{(*intColumn)(&counted), (*intColumn)(&found)}, func() {})
+		slices.Concat(sum.args, rest.args), []Field{{&counted}, {&found}}, func() {})
 	if err == nil {
 		d.NoteLogs(l.filter.Tenant, found)
 	}

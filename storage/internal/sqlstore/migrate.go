@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +26,7 @@ const versionsPerMajor = 1000
 func (s *Store) SchemaVersions(ctx context.Context) ([]int, error) {
 	var all []int
 	var version int
-	err := s.each(ctx, `SELECT version FROM vault_migrations ORDER BY version`, nil, []sql.Scanner{(*intColumn)(&version)}, func() {
+	err := s.each(ctx, `SELECT version FROM vault_migrations ORDER BY version`, nil, []Field{{&version}}, func() {
 		all = append(all, version)
 	})
 	return all, err

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -16,10 +15,7 @@ const claimByKey = `vault_claims WHERE tenant_id = ? AND key = ?`
 // Claim implements [storage.Queue].
 func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (storage.Claim, error) {
 	c := storage.Claim{Key: key}
-	dest := []sql.Scanner{
-		(*idColumn)(&c.Owner), (*timeColumn)(&c.LeaseUntil), (*timeColumn)(&c.ExpiresAt),
-		(*intColumn)(&c.KeyVersion), (*blobColumn)(&c.Answer),
-	}
+	dest := []Field{{&c.Owner}, {&c.LeaseUntil}, {&c.ExpiresAt}, {&c.KeyVersion}, {&c.Answer}}
 	ok, err := s.one(s.of(ctx, tenant), pointClaim, into(dest), s.dialect.ID(tenant), key[:])
 	switch {
 	case err != nil:
@@ -53,25 +49,25 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 // tenants returns the tenants that a query finds.
 func (s *Store) tenants(ctx context.Context, query string, args ...any) (tenants []storage.ID, err error) {
 	var tenant storage.ID
-	err = s.each(ctx, query, args, []sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
+	err = s.each(ctx, query, args, []Field{{&tenant}}, func() { tenants = append(tenants, tenant) })
 	return tenants, err
 }
 
 // SealedRows implements [storage.Queue].
 func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
 	sealed := storage.Sealed{Kind: f.Kind}
-	var key sql.Scanner = (*keyColumn)(&sealed.Key)
+	key := Field{&sealed.Key}
 	var after any = f.After[:]
 	query := `SELECT key, key_version, answer FROM vault_claims` + s.inOrder() + `
 		WHERE tenant_id = ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
 	if f.Kind == storage.SealedJobs {
 		id := len(storage.ID{})
-		key, after = (*idColumn)(sealed.Key[:id]), s.dialect.ID(storage.ID(f.After[:id]))
+		key, after = Field{(*storage.ID)(sealed.Key[:id])}, s.dialect.ID(storage.ID(f.After[:id]))
 		query = `SELECT id, key_version, payload FROM vault_jobs` + s.inOrder() + `
 			WHERE tenant_id = ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
 	}
 	found, err := readRows(s.of(ctx, f.Tenant), s, nil, s.piece, clause{query, []any{s.dialect.ID(f.Tenant), after, max(f.Limit, 0)}},
-		&sealed, []sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)},
+		&sealed, []Field{key, {&sealed.KeyVersion}, {&sealed.Body}},
 		func(r *storage.Sealed) int { return len(r.Body) })
 	return found, inPieces(err)
 }
@@ -97,9 +93,9 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 var JobColumns = JobRow.Names("")
 
 // JobDest returns the destinations for scanning JobColumns.
-func JobDest(j *storage.Job) []sql.Scanner {
-	return []sql.Scanner{
-		(*idColumn)(&j.ID), (*textColumn)(&j.Kind), (*timeColumn)(&j.RunAt), (*intColumn)(&j.Attempts), (*booleanColumn)(&j.Dead),
-		(*idColumn)(&j.Owner), (*timeColumn)(&j.LeaseUntil), (*intColumn)(&j.KeyVersion), (*blobColumn)(&j.Payload),
+func JobDest(j *storage.Job) []Field {
+	return []Field{
+		{&j.ID}, {&j.Kind}, {&j.RunAt}, {&j.Attempts}, {&j.Dead},
+		{&j.Owner}, {&j.LeaseUntil}, {&j.KeyVersion}, {&j.Payload},
 	}
 }

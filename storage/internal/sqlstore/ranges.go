@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -64,7 +63,7 @@ func (r *ranges) end(ctx context.Context) (place storage.ID, err error) {
 		parts[i] = l.inOrder(parts[i], 1, r.size/len(parts))
 	}
 	query := l.merge(all(parts, 0, false), 1, 0)
-	err = l.store.each(ctx, query.text, query.args, []sql.Scanner{(*idColumn)(&place)}, func() {})
+	err = l.store.each(ctx, query.text, query.args, []Field{{&place}}, func() {})
 	return place, err
 }
 

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"testing"
 	"time"
@@ -33,11 +32,11 @@ func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
 	s := newPoolStore(t, Dialect{Conns: 2, Lists: 1})
 	s.texts[pointClaim] = "SELECT 42"
 	var n, found int
-	err := s.each(t.Context(), "SELECT 1", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
+	err := s.each(t.Context(), "SELECT 1", nil, []Field{{&n}}, func() {
 		stopped, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		must.Fail(s.count(stopped, "SELECT 1"))(t, "a second list, whose caller has left", context.DeadlineExceeded)
-		if ok, err := s.one(t.Context(), pointClaim, into([]sql.Scanner{(*intColumn)(&found)})); !ok || err != nil {
+		if ok, err := s.one(t.Context(), pointClaim, into([]Field{{&found}})); !ok || err != nil {
 			t.Errorf("a single row beside a list: %v, %v", ok, err)
 		}
 	})
@@ -159,7 +158,7 @@ func TestCloseDoesNotWaitForReads(t *testing.T) {
 		s := newPoolStore(t, d)
 		var got []int
 		var n int
-		err := s.each(t.Context(), "SELECT 1 UNION SELECT 2", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
+		err := s.each(t.Context(), "SELECT 1 UNION SELECT 2", nil, []Field{{&n}}, func() {
 			s.Close()
 			got = append(got, n)
 		})

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 
@@ -16,11 +15,10 @@ const recordByHash = `vault_lookups l
 	WHERE l.hash = ?`
 
 // recordDest returns the destinations for scanning recordColumns.
-func recordDest(r *storage.Record) []sql.Scanner {
-	return []sql.Scanner{
-		(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID), (*textColumn)(&r.Name),
-		(*keyColumn)(&r.Key), (*keyColumn)(&r.AltKey), (*timeColumn)(&r.ExpiresAt),
-		(*intColumn)(&r.KeyVersion), (*blobColumn)(&r.Body), (*timeColumn)(&r.CreatedAt), (*int64Column)(&r.Rev),
+func recordDest(r *storage.Record) []Field {
+	return []Field{
+		{&r.Tenant}, {&r.Kind}, {&r.ID}, {&r.Name}, {&r.Key}, {&r.AltKey}, {&r.ExpiresAt},
+		{&r.KeyVersion}, {&r.Body}, {&r.CreatedAt}, {&r.Rev},
 	}
 }
 
@@ -44,7 +42,7 @@ func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, er
 // The record may get another key between the two steps.
 func (s *Store) lookupInSteps(ctx context.Context, key storage.Key) (storage.Record, error) {
 	var r storage.Record
-	place := []sql.Scanner{(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID)}
+	place := []Field{{&r.Tenant}, {&r.Kind}, {&r.ID}}
 	known, err := s.one(ctx, pointKey, into(place), key[:])
 	if err == nil && known {
 		known, err = s.one(s.of(ctx, r.Tenant), pointRecord, into(recordDest(&r)), s.dialect.ID(r.Tenant), r.Kind, s.dialect.ID(r.ID))
@@ -140,7 +138,7 @@ func (s *Store) kinds(ctx context.Context, f storage.RecordFilter) (kinds []stor
 	for {
 		found := false
 		err := s.each(ctx, `SELECT r.kind FROM vault_records r WHERE r.tenant_id = ? AND r.kind > ? ORDER BY r.kind LIMIT 1`,
-			[]any{s.dialect.ID(f.Tenant), f.Kind}, []sql.Scanner{(*textColumn)(&f.Kind)}, func() { found = true })
+			[]any{s.dialect.ID(f.Tenant), f.Kind}, []Field{{&f.Kind}}, func() { found = true })
 		if err != nil || !found {
 			return kinds, err
 		}
@@ -181,7 +179,7 @@ func (s *Store) countRecords(ctx context.Context, f storage.RecordFilter) (total
 		err := s.each(ctx, `SELECT p.n, p.id FROM (
 				SELECT row_number() OVER (ORDER BY r.id) AS n, r.id FROM vault_records r WHERE `+left.text+` ORDER BY r.id LIMIT ?
 			) p ORDER BY p.n DESC LIMIT 1`, append(slices.Clip(left.args), lastRange),
-			[]sql.Scanner{(*intColumn)(&n), (*idColumn)(&last)}, func() {})
+			[]Field{{&n}, {&last}}, func() {})
 		if err != nil {
 			return 0, err
 		}

@@ -13,7 +13,7 @@ import (
 // rowReader reads the rows of a query, and reads them again after a lost
 // connection.
 type rowReader struct {
-	dest    []sql.Scanner
+	dest    []Field
 	restart func() // discards the rows read so far; nil if that is impossible
 	row     func() error
 
@@ -28,7 +28,11 @@ func (r *rowReader) read(rows *sql.Rows, err error) (again bool, _ error) {
 	}
 	defer rows.Close()
 	r.begin()
-	for columns := anys(r.dest); r.ended == nil && rows.Next(); {
+	columns := make([]any, len(r.dest))
+	for i := range r.dest {
+		columns[i] = &r.dest[i]
+	}
+	for r.ended == nil && rows.Next() {
 		_ = r.take(rows.Scan(columns...))
 	}
 	return r.again(), errors.Join(rows.Err(), rows.Close())
@@ -76,7 +80,7 @@ func anys[T any](values []T) []any {
 
 // readRows appends the rows of a query to found. dest scans into row. The rows may hold
 // most bytes, if that is not zero; size returns the bytes of a row.
-func readRows[T any](ctx context.Context, s *Store, found []T, most int, query clause, row *T, dest []sql.Scanner, size func(*T) int) ([]T, error) {
+func readRows[T any](ctx context.Context, s *Store, found []T, most int, query clause, row *T, dest []Field, size func(*T) int) ([]T, error) {
 	page, before := pageBytes{most: most}, len(found)
 	restart := func() { found, page = found[:before], pageBytes{most: most} }
 	err := s.until(ctx, query.text, query.args, dest, restart, func() error {

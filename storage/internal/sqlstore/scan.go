@@ -1,7 +1,7 @@
 package sqlstore
 
 import (
-	"database/sql"
+	"bytes"
 	"encoding/hex"
 	"strings"
 	"time"
@@ -12,191 +12,137 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// Scan scans a row of a driver into the same number of columns.
-func Scan(row direct.Row, dest []sql.Scanner) error {
+// Scan scans a row of a driver into the same number of fields.
+func Scan(row direct.Row, dest []Field) error {
 	if len(row) != len(dest) {
 		return errColumn
 	}
-	for i, column := range dest {
-		if err := column.Scan(row[i]); err != nil {
+	for i, field := range dest {
+		if err := field.Scan(row[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// into returns a function that scans rows into columns.
-func into(dest []sql.Scanner) func(direct.Row) error {
+// into returns a function that scans rows into fields.
+func into(dest []Field) func(direct.Row) error {
 	return func(row direct.Row) error { return Scan(row, dest) }
 }
 
 var errColumn = storage.ErrMalformed
 
-// The types below scan a column directly into a field of a row, without the
-// reflection that database/sql needs for unknown types.
+// Field has a pointer to a field of a row, into which a column is scanned. A []string
+// is joined with commas in its column. Field does without the reflection that
+// database/sql needs for unknown types.
+type Field struct{ to any }
+
 type (
-	idColumn           storage.ID
-	hashColumn         storage.Hash
-	keyColumn          storage.Key
-	macColumn          storage.Hash
-	timeColumn         time.Time
-	intColumn          int
-	int64Column        int64
-	textColumn         string
-	optionalTextColumn string
-	blobColumn         []byte
-	joinedColumn       []string
-	booleanColumn      bool
+	// optionalText is a text that may be NULL.
+	optionalText string
+	// mac is a hash. A value of the wrong length becomes a value that no row has,
+	// because a row that someone tampered with must not keep others from being read.
+	mac storage.Hash
+	// loose is another field. A value of the wrong type or length sets malformed
+	// instead of ending the query.
+	loose struct {
+		Field
+		malformed *bool
+	}
 )
 
-func (c *idColumn) Scan(src any) error {
-	if text, ok := uuidText(src); ok {
-		return parseUUID((*storage.ID)(c), text)
-	}
-	return copyFixed(c[:], src)
-}
-
-func (c *hashColumn) Scan(src any) error { return copyFixed(c[:], src) }
-func (c *keyColumn) Scan(src any) error  { return copyFixed(c[:], src) }
-
-// Scan replaces a value of the wrong length with a value that no row has. A row
-// that someone tampered with must not keep others from being read.
-func (c *macColumn) Scan(src any) error {
-	if src == nil {
-		*c = macColumn{}
-		return nil
-	}
-	if v, ok := src.([]byte); ok && len(v) == len(c) {
-		copy(c[:], v)
-		return nil
-	}
-	for i := range c {
-		c[i] = 0xff
-	}
-	return nil
-}
-
-func (c *timeColumn) Scan(src any) error {
-	switch v := src.(type) {
-	case nil:
-		*c = timeColumn{}
-	case int64:
-		*c = timeColumn(time.UnixMicro(v).UTC())
+// Scan implements [sql.Scanner].
+func (f Field) Scan(src any) error {
+	raw, isRaw := src.([]byte)
+	n, isInt := src.(int64)
+	ok := true
+	switch to := f.to.(type) {
+	case *storage.ID:
+		ok = scanID(to, src)
+	case *storage.Hash:
+		ok = copyFixed(to[:], src)
+	case *storage.Key:
+		ok = copyFixed(to[:], src)
+	case *mac:
+		if !copyFixed(to[:], src) {
+			copy(to[:], bytes.Repeat([]byte{0xff}, len(to)))
+		}
+	case *time.Time:
+		if *to, ok = (time.Time{}), isInt || src == nil; isInt {
+			*to = time.UnixMicro(n).UTC()
+		}
+	case *int:
+		*to, ok = int(n), isInt
+	case *int64:
+		*to, ok = n, isInt
+	case *bool:
+		yes, isBool := src.(bool)
+		*to, ok = yes || n != 0, isBool || isInt
+	case *[]byte: // NULL is nil, which differs from an empty value
+		if *to, ok = nil, isRaw || src == nil; isRaw {
+			*to = append(make([]byte, 0, len(raw)), raw...)
+		}
+	case loose:
+		*to.malformed = to.Field.Scan(src) != nil || *to.malformed
 	default:
-		return errColumn
+		ok = f.scanText(src)
 	}
-	return nil
-}
-
-func (c *intColumn) Scan(src any) error   { return scanNumber(c, src) }
-func (c *int64Column) Scan(src any) error { return scanNumber(c, src) }
-
-func scanNumber[N ~int | ~int64](c *N, src any) error {
-	v, ok := src.(int64)
 	if !ok {
 		return errColumn
 	}
-	*c = N(v)
 	return nil
 }
 
-func (c *booleanColumn) Scan(src any) error {
-	switch v := src.(type) {
-	case bool:
-		*c = booleanColumn(v)
-	case int64:
-		*c = v != 0
-	default:
-		return errColumn
-	}
-	return nil
-}
-
-// Scan distinguishes NULL, which is nil, from an empty value.
-func (c *blobColumn) Scan(src any) error {
-	switch v := src.(type) {
-	case nil:
-		*c = nil
-	case []byte:
-		*c = append(make([]byte, 0, len(v)), v...)
-	default:
-		return errColumn
-	}
-	return nil
-}
-
-func (c *textColumn) Scan(src any) error {
-	switch v := src.(type) {
-	case string:
-		*c = textColumn(v)
-	case []byte:
-		*c = textColumn(v)
-	default:
-		return errColumn
-	}
-	return nil
-}
-
-// Scan reads a text that may be NULL.
-func (c *optionalTextColumn) Scan(src any) error {
-	if src == nil {
-		*c = ""
-		return nil
-	}
-	return (*textColumn)(c).Scan(src)
-}
-
-func (c *joinedColumn) Scan(src any) error {
-	var text textColumn
-	if err := text.Scan(src); err != nil {
-		return err
-	}
-	*c = nil
-	if text != "" {
-		*c = strings.Split(string(text), ",")
-	}
-	return nil
-}
-
-// copyFixed fills dst from a column of exactly its length. NULL becomes zeros.
-func copyFixed(dst []byte, src any) error {
-	switch v := src.(type) {
-	case nil:
-		clear(dst)
-	case []byte:
-		if len(v) != len(dst) {
-			return errColumn
+func (f Field) scanText(src any) bool {
+	text, ok := textOf(src)
+	switch to := f.to.(type) {
+	case *string:
+		*to = text
+	case *optionalText:
+		*to, ok = optionalText(text), ok || src == nil
+	case *[]string:
+		if *to = nil; text != "" {
+			*to = strings.Split(text, ",")
 		}
-		copy(dst, v)
 	default:
-		return errColumn
+		return false
 	}
-	return nil
+	return ok
 }
 
-const uuidTextLen = 36
-
-func uuidText(src any) (string, bool) {
+func textOf(src any) (string, bool) {
 	switch v := src.(type) {
 	case string:
 		return v, true
 	case []byte:
-		if len(v) == uuidTextLen {
-			return string(v), true
-		}
+		return string(v), true
 	}
 	return "", false
 }
 
-func parseUUID(id *storage.ID, text string) error {
+// copyFixed fills dst from a column of exactly its length. NULL becomes zeros.
+func copyFixed(dst []byte, src any) bool {
+	if src == nil {
+		clear(dst)
+		return true
+	}
+	v, ok := src.([]byte)
+	return ok && len(v) == len(dst) && copy(dst, v) == len(dst)
+}
+
+// scanID reads the bytes or the text of an id.
+func scanID(id *storage.ID, src any) bool {
+	const textLength = 36
+	if raw, ok := src.([]byte); src == nil || ok && len(raw) != textLength {
+		return copyFixed(id[:], src)
+	}
+	text, _ := textOf(src)
 	digits := strings.ReplaceAll(text, "-", "")
-	if len(text) != uuidTextLen || len(digits) != 2*len(id) {
-		return errColumn
+	if len(text) != textLength || len(digits) != 2*len(id) {
+		return false
 	}
-	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
-		return errColumn
-	}
-	return nil
+	_, err := hex.Decode(id[:], []byte(digits))
+	return err == nil
 }
 
 // Micros returns the value of a time column: NULL for a zero time.

@@ -363,11 +363,11 @@ func (s *Store) running(ctx context.Context) context.Context {
 
 // Each runs a query for a list on a Store and calls row for every row, after
 // scanning it into dest. The query may be repeated.
-func Each(ctx context.Context, s *Store, query string, args []any, dest []sql.Scanner, row func()) error {
+func Each(ctx context.Context, s *Store, query string, args []any, dest []Field, row func()) error {
 	return s.each(ctx, query, args, dest, row)
 }
 
-func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.Scanner, row func()) error {
+func (s *Store) each(ctx context.Context, query string, args []any, dest []Field, row func()) error {
 	return s.until(ctx, query, args, dest, nil, func() error {
 		row()
 		return nil
@@ -377,7 +377,7 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.S
 // until is like each, for a row function that may return an error, which ends
 // the reading. If the connection is lost after some of the rows, the query is
 // repeated if restart is not nil. restart discards those rows.
-func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, restart func(), row func() error) error {
+func (s *Store) until(ctx context.Context, query string, args []any, dest []Field, restart func(), row func() error) error {
 	query = s.text(query)
 	r := &rowReader{dest: dest, restart: restart, row: row}
 	if s.within != nil {
@@ -412,7 +412,7 @@ func (s *Store) prepares() *Store {
 // count runs a query that returns one number.
 func (s *Store) count(ctx context.Context, query string, args ...any) (int, error) {
 	var n int
-	err := s.each(ctx, query, args, []sql.Scanner{(*intColumn)(&n)}, func() {})
+	err := s.each(ctx, query, args, []Field{{&n}}, func() {})
 	return n, err
 }
 

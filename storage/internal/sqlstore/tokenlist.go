@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strconv"
 
@@ -141,7 +140,7 @@ func (l *tokenList) pairsWhere(ctx context.Context, where clause) (pairs []pair,
 	err = l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM vault_token_counts c
 		WHERE c.tenant_id = ? AND `+where.text+`
 		GROUP BY c.set_id, c.type HAVING SUM(c.n) > 0 LIMIT ?`, slices.Concat([]any{l.tenant}, where.args, []any{maxPairs + 1}),
-		[]sql.Scanner{(*hashColumn)(&p.set), (*textColumn)(&p.kind), (*intColumn)(&p.n)}, func() {
+		[]Field{{&p.set}, {&p.kind}, {&p.n}}, func() {
 			pairs = append(pairs, p)
 			tokens += p.n
 		})
@@ -340,7 +339,7 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 	args = append(args, l.tenant, l.filter.Now.UnixMicro())
 	var n, some int
 	err := l.store.each(ctx, `SELECT (`+counted+`), COALESCE((SELECT 1`+expired+` LIMIT 1), 0)`, args,
-		[]sql.Scanner{(*intColumn)(&n), (*intColumn)(&some)}, func() {})
+		[]Field{{&n}, {&some}}, func() {})
 	if err != nil || some == 0 {
 		return n, err
 	}

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 
@@ -54,14 +53,11 @@ const idsAtOnce = 1000
 
 // tokenDest returns the destinations for scanning TokenColumns. It returns an
 // array, which needs no allocation for a single token.
-func tokenDest(t *storage.Token) [18]sql.Scanner {
-	return [...]sql.Scanner{
-		(*idColumn)(&t.Ord), (*textColumn)(&t.ID), (*textColumn)(&t.Type), (*hashColumn)(&t.Set), (*joinedColumn)(&t.Containers),
-		(*keyColumn)(&t.Fingerprint), (*hashColumn)(&t.Expression), (*hashColumn)(&t.Dedup),
-		(*intColumn)(&t.KeyVersion), (*blobColumn)(&t.Body), (*blobColumn)(&t.CVC),
-		(*timeColumn)(&t.CVCExpiresAt), (*timeColumn)(&t.ExpiresAt),
-		(*idColumn)(&t.CreatedBy), (*timeColumn)(&t.CreatedAt),
-		(*idColumn)(&t.ModifiedBy), (*timeColumn)(&t.ModifiedAt), (*int64Column)(&t.Rev),
+func tokenDest(t *storage.Token) [18]Field {
+	return [...]Field{
+		{&t.Ord}, {&t.ID}, {&t.Type}, {&t.Set}, {&t.Containers}, {&t.Fingerprint}, {&t.Expression}, {&t.Dedup},
+		{&t.KeyVersion}, {&t.Body}, {&t.CVC}, {&t.CVCExpiresAt}, {&t.ExpiresAt},
+		{&t.CreatedBy}, {&t.CreatedAt}, {&t.ModifiedBy}, {&t.ModifiedAt}, {&t.Rev},
 	}
 }
 
@@ -150,7 +146,7 @@ func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Dupl
 func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage.ContainerSet, error) {
 	var sets []storage.ContainerSet
 	var set storage.ContainerSet
-	dest := []sql.Scanner{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
+	dest := []Field{{&set.Set}, {&set.Containers}}
 	err := s.prepares().each(s.of(ctx, tenant), `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
 		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
 	return sets, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"slices"
 
@@ -37,7 +36,7 @@ func (s *Store) Trees(ctx context.Context, f storage.TreeFilter) ([]storage.Tree
 	var t storage.Tree
 	err := s.each(ctx, `SELECT t.tenant_id, t.size, t.root, t.state FROM vault_log_trees t WHERE `+where+
 		` ORDER BY t.tenant_id LIMIT ?`, append(args, limit),
-		[]sql.Scanner{(*idColumn)(&t.Tenant), (*int64Column)(&t.Size), (*keyColumn)(&t.Root), (*blobColumn)(&t.State)},
+		[]Field{{&t.Tenant}, {&t.Size}, {&t.Root}, {&t.State}},
 		func() { all = append(all, t) })
 	return all, err
 }
@@ -53,7 +52,7 @@ func (s *Store) ReadTree(ctx context.Context, q storage.TreeQuery) (part storage
 		}
 	}
 	var node storage.Node
-	dest := []sql.Scanner{(*intColumn)(&node.Level), (*int64Column)(&node.N), (*keyColumn)(&node.Hash)}
+	dest := []Field{{&node.Level}, {&node.N}, {&node.Hash}}
 	for _, r := range q.Nodes {
 		if r.From >= r.To {
 			continue
@@ -80,7 +79,7 @@ func (s *Store) leaves(ctx context.Context, q *storage.TreeQuery) ([]storage.Lea
 		where, args = where+` AND `+s.dialect.Position, append(args, q.Holding[:])
 	}
 	err := s.each(ctx, `SELECT l.first, l.kind, l.ids, l.seqs, l.hashes FROM vault_log_leaves l WHERE `+where+` ORDER BY l.first`, args,
-		[]sql.Scanner{(*int64Column)(&l.First), (*intColumn)(&l.Kind), (*blobColumn)(&ids), (*blobColumn)(&seqs), (*blobColumn)(&hashes)},
+		[]Field{{&l.First}, {&l.Kind}, {&ids}, {&seqs}, {&hashes}},
 		func() {
 			l.Refs, l.Hash = splitLeaves(ids, seqs, hashes)
 			if l.First+int64(len(l.Refs)) > q.From && l.holds(q.Holding) {
@@ -245,7 +244,7 @@ func (s *Store) TreeEvents(ctx context.Context, q storage.EventQuery) ([]storage
 	var all []storage.TreeEvent
 	var e storage.TreeEvent
 	err := s.each(ctx, `SELECT e.n, e.about, e.body FROM vault_log_events e WHERE `+where, args,
-		[]sql.Scanner{(*int64Column)(&e.N), (*idColumn)(&e.About), (*blobColumn)(&e.Body)},
+		[]Field{{&e.N}, {&e.About}, {&e.Body}},
 		func() { all = append(all, e) })
 	return all, err
 }
@@ -263,7 +262,7 @@ func (s *Store) Checkpoints(ctx context.Context, q storage.CheckpointQuery) ([]s
 	var c storage.Checkpoint
 	err := s.each(ctx, `SELECT c.size, c.note, c.at FROM vault_log_checkpoints c WHERE c.tenant_id = ? AND c.size > ? AND c.size < ?
 		ORDER BY c.size `+order+` LIMIT ?`, []any{s.dialect.ID(storage.ID{}), q.Above, q.Below, max(q.Limit, 0)},
-		[]sql.Scanner{(*int64Column)(&c.Size), (*blobColumn)(&c.Note), (*timeColumn)(&c.At)},
+		[]Field{{&c.Size}, {&c.Note}, {&c.At}},
 		func() { all = append(all, c) })
 	return all, err
 }
