@@ -190,7 +190,7 @@ func (c *Checker) Pruned(below int64, roots []Hash) error {
 
 // Leaf implements [Log].
 func (c *Checker) Leaf(l *Leaf) error {
-	if !c.place(l) {
+	if !c.expects(l) {
 		return nil
 	}
 	c.Report.Entries++
@@ -221,8 +221,8 @@ func (c *Checker) Leaf(l *Leaf) error {
 	return nil
 }
 
-// place reports whether the leaf is expected now.
-func (c *Checker) place(l *Leaf) bool {
+// expects reports whether the leaf is expected now.
+func (c *Checker) expects(l *Leaf) bool {
 	n := l.N
 	switch {
 	case !c.signed || n < 0:

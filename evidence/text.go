@@ -121,15 +121,15 @@ func (f Finding) String() string {
 	} else if f.EntryID != (uuid.UUID{}) {
 		text += ": " + moment(time.UnixMilli(Millis(f.EntryID)))
 	}
-	var place []string
+	var parts []string
 	if f.EntryID != (uuid.UUID{}) {
-		place = append(place, "entry "+f.EntryID.String())
+		parts = append(parts, "entry "+f.EntryID.String())
 	}
 	if f.Index >= 0 {
-		place = append(place, "leaf "+strconv.FormatInt(f.Index, 10))
+		parts = append(parts, "leaf "+strconv.FormatInt(f.Index, 10))
 	}
-	if len(place) > 0 {
-		text += " (" + strings.Join(place, ", ") + ")"
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
 	}
 	return text + "."
 }

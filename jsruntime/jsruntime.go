@@ -93,17 +93,17 @@ func NewInProcess(opts *Options) *InProcess {
 type Options struct {
 	// Workers is the number of concurrent runs. Each run has its own process,
 	// which is kept for the next run of its tenant until another tenant needs
-	// its place. The default is 4 per CPU, and at least 8.
+	// its slot. The default is 4 per CPU, and at least 8.
 	//
-	// Runs may be nested three deep. Each level has as many places, so there
+	// Runs may be nested three deep. Each level has as many slots, so there
 	// are at most three times as many processes, and two spare ones.
 	Workers int
-	// TenantWorkers is how many of these places one tenant may use, on each
+	// TenantWorkers is how many of these slots one tenant may use, on each
 	// level. The default is half of Workers, so that one tenant cannot block
 	// the others. Runs of proxies that are called without an API key may use
-	// half of a tenant's places.
+	// half of a tenant's slots.
 	TenantWorkers int
-	// Queue is how many runs may wait for a place. One tenant may use half of
+	// Queue is how many runs may wait for a slot. One tenant may use half of
 	// it. Further runs are rejected with script.ErrBusy. The default is 8 times
 	// Workers; a negative number means none.
 	Queue int

@@ -79,7 +79,7 @@ func (g *Grant) filter(permission string, least Transform, sets []storage.Contai
 // clauses groups the sets by their conditions on ids.
 func clauses(rules []compiled, least Transform, sets []storage.ContainerSet) storage.Or {
 	allowed := map[string][]idRange{} // by container
-	place := map[string]int{}         // index of the clause with these conditions
+	index := map[string]int{}         // of the clause with these conditions
 	var in []storage.SetIn
 	var ids []storage.And
 	for _, set := range sets {
@@ -91,10 +91,10 @@ func clauses(rules []compiled, least Transform, sets []storage.ContainerSet) sto
 		if len(conds) > 0 {
 			key = fmt.Sprintf("%#v", conds)
 		}
-		at, known := place[key]
+		at, known := index[key]
 		if !known {
 			at = len(in)
-			place[key] = at
+			index[key] = at
 			in, ids = append(in, nil), append(ids, conds)
 		}
 		in[at] = append(in[at], set.Set)

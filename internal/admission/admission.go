@@ -40,8 +40,8 @@ var (
 // Process holds the resources that the requests of a process share.
 type Process struct {
 	memory memory
-	cpu    *share.Places[payer]
-	writes *share.Places[payer] // places for large changes
+	cpu    *share.Slots[payer]
+	writes *share.Slots[payer] // slots for large changes
 }
 
 // New returns a process whose requests may hold the given number of bytes in

@@ -30,7 +30,7 @@ func (p *Process) empty(t *testing.T) {
 	if m := &p.memory; m.used != 0 || m.onTheWay != 0 || len(m.held) != 0 || len(m.coming) != 0 || len(m.waiting) != 0 {
 		t.Errorf("memory is still held: %d bytes, %d arriving, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
 	}
-	for name, l := range map[string]*share.Places[payer]{"cpu": p.cpu, "writes": p.writes} {
+	for name, l := range map[string]*share.Slots[payer]{"cpu": p.cpu, "writes": p.writes} {
 		if l.Taken() != 0 || l.Waiting() != 0 {
 			t.Errorf("%s: %d places are taken, %d callers wait", name, l.Taken(), l.Waiting())
 		}

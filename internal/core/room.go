@@ -21,7 +21,7 @@ const (
 	LargeText  = admission.LargeText // bytes of JSON
 	LargeBody  = 64 << 10            // bytes of a stored token
 	CopyTimes  = 4                   // memory for sealing, the driver and the response, per byte of a token's data
-	PlaceBytes = 2 << 10             // memory for a small token while it is made
+	SmallToken = 2 << 10             // memory for a small token while it is made
 	TurnEvery  = 64                  // tokens between checks whether others wait for a turn
 )
 

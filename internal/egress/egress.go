@@ -104,7 +104,7 @@ func New(p Policy) *Client {
 		lookup: p.Lookup,
 	}
 	c.pools.all = map[string]*pool{}
-	c.pools.places = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
+	c.pools.slots = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
 	c.pools.strangers = strangers{each: max(1, p.MaxConnsPerTenant/2), crowded: maxCrowded, calls: map[string]*list.List{}}
 	c.pools.connect = func() *http.Transport { return p.transport(d) }
 	return c
@@ -155,7 +155,7 @@ func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
 // DoForStranger is Do for an anonymous call of a tenant's proxy. Each proxy has a
 // separate limit, so that anonymous calls cannot use up the limit of the tenant or
 // of another proxy. A call fails with [ErrTooLong] after a minute, and while its
-// proxy has no free place after ten seconds. If proxy is empty, DoForStranger is Do.
+// proxy has no free slot after ten seconds. If proxy is empty, DoForStranger is Do.
 func (c *Client) DoForStranger(req *http.Request, tenant, proxy string) (*http.Response, error) {
 	if c.observe == nil {
 		return c.do(req, tenant, proxy)
@@ -233,7 +233,7 @@ func (c *Client) CheckURL(text string) (*url.URL, error) { return c.guard.checkU
 // Close closes the idle connections. Requests in progress continue.
 func (c *Client) Close() { c.pools.close() }
 
-// body is the body of a response. Closing it frees the tenant's place.
+// body is the body of a response. Closing it frees the tenant's slot.
 type body struct {
 	io.ReadCloser
 	ctx     context.Context

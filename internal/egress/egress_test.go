@@ -370,7 +370,7 @@ func TestConnectionsAreReused(t *testing.T) {
 func TestFewTenantsKeepConnections(t *testing.T) {
 	t.Parallel()
 	p := &pools{connect: func() *http.Transport { return new(http.Transport) }, all: map[string]*pool{}}
-	p.places = share.New[string](share.Limits{Each: 1})
+	p.slots = share.New[string](share.Limits{Each: 1})
 	busy := p.take("busy", nil)
 	for i := range maxResting + 10 {
 		p.give(p.take(strconv.Itoa(i), nil), nil)

@@ -29,8 +29,8 @@ const maxResting = 64
 // request or response on a connection could corrupt the next request, which
 // may carry another tenant's card.
 type pools struct {
-	places    *share.Places[string] // of a tenant's requests in progress
-	strangers strangers             // anonymous calls of its proxies
+	slots     *share.Slots[string] // of a tenant's requests in progress
+	strangers strangers            // anonymous calls of its proxies
 
 	connect func() *http.Transport
 
@@ -42,16 +42,16 @@ type pools struct {
 // pool holds the connections of one tenant.
 type pool struct {
 	*http.Transport
-	tenant string
-	used   int           // requests in progress
-	place  *list.Element // in resting, if used is 0
-	since  time.Time     // start of the idle time
+	tenant  string
+	used    int           // requests in progress
+	element *list.Element // in resting, if used is 0
+	since   time.Time     // start of the idle time
 }
 
 // take counts a request and returns its connections, or nil if the limit is
 // reached. A request of a stranger is c, otherwise c is nil.
 func (p *pools) take(tenant string, c *anonymous) *pool {
-	if c == nil && !p.places.Try(tenant) || c != nil && !p.strangers.try(c) {
+	if c == nil && !p.slots.Try(tenant) || c != nil && !p.strangers.try(c) {
 		return nil
 	}
 	p.mu.Lock()
@@ -62,7 +62,7 @@ func (p *pools) take(tenant string, c *anonymous) *pool {
 		t = &pool{Transport: p.connect(), tenant: tenant}
 		p.all[tenant] = t
 	case t.used == 0:
-		p.resting.Remove(t.place)
+		p.resting.Remove(t.element)
 	}
 	t.used++
 	return t
@@ -73,7 +73,7 @@ func (p *pools) take(tenant string, c *anonymous) *pool {
 // destination may be slow to notice that a connection ends.
 func (p *pools) give(t *pool, c *anonymous) {
 	if c == nil {
-		p.places.Give(t.tenant)
+		p.slots.Give(t.tenant)
 	} else {
 		p.strangers.give(c)
 	}
@@ -82,13 +82,13 @@ func (p *pools) give(t *pool, c *anonymous) {
 	if t.used--; t.used > 0 {
 		return
 	}
-	t.place, t.since = p.resting.PushBack(t), time.Now()
+	t.element, t.since = p.resting.PushBack(t), time.Now()
 	for {
 		oldest := p.resting.Front().Value.(*pool)
 		if p.resting.Len() <= maxResting && time.Since(oldest.since) < idleTimeout {
 			return
 		}
-		p.resting.Remove(oldest.place)
+		p.resting.Remove(oldest.element)
 		delete(p.all, oldest.tenant)
 		go oldest.CloseIdleConnections()
 	}

@@ -10,12 +10,12 @@ import (
 // Limits on the duration of an anonymous call.
 const (
 	maxAnonymous = time.Minute
-	// maxCrowded is the limit while all places of the proxy are taken and
+	// maxCrowded is the limit while all slots of the proxy are taken and
 	// another caller wants one.
 	maxCrowded = 10 * time.Second
 )
 
-// strangers bounds the anonymous calls of each proxy. When all places of a proxy
+// strangers bounds the anonymous calls of each proxy. When all slots of a proxy
 // are taken, a new call ends the oldest one if it has lasted for maxCrowded. So
 // slow callers cannot keep others out.
 type strangers struct {
@@ -28,11 +28,11 @@ type strangers struct {
 
 // anonymous is an anonymous call of a proxy.
 type anonymous struct {
-	proxy string // with its tenant
-	end   context.CancelCauseFunc
-	timer *time.Timer
-	began time.Time
-	place *list.Element // nil if the call has lost its place
+	proxy   string // with its tenant
+	end     context.CancelCauseFunc
+	timer   *time.Timer
+	began   time.Time
+	element *list.Element // nil if the call has lost its slot
 }
 
 // begin returns an anonymous call of a proxy, and the context that ends with it.
@@ -51,7 +51,7 @@ func (c *anonymous) stop() {
 	}
 }
 
-// try takes a place for a call, and reports whether it did.
+// try takes a slot for a call, and reports whether it did.
 func (s *strangers) try(c *anonymous) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,24 +65,24 @@ func (s *strangers) try(c *anonymous) bool {
 		if c.began.Sub(oldest.began) < s.crowded {
 			return false
 		}
-		calls.Remove(oldest.place)
-		oldest.place = nil
+		calls.Remove(oldest.element)
+		oldest.element = nil
 		oldest.end(ErrTooLong)
 	}
-	c.place = calls.PushBack(c)
+	c.element = calls.PushBack(c)
 	return true
 }
 
-// give returns the place of a call.
+// give returns the slot of a call.
 func (s *strangers) give(c *anonymous) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.place == nil {
+	if c.element == nil {
 		return
 	}
 	calls := s.calls[c.proxy]
-	calls.Remove(c.place)
-	c.place = nil
+	calls.Remove(c.element)
+	c.element = nil
 	if calls.Len() == 0 {
 		delete(s.calls, c.proxy)
 	}

@@ -78,9 +78,9 @@ func times(a, b decimal) decimal {
 	}
 }
 
-const quotientPlaces = 20
+const quotientDigits = 20
 
-// dividedBy rounds down for integers, and to 20 places otherwise.
+// dividedBy rounds down for integers, and to 20 digits after the point otherwise.
 func dividedBy(a, b decimal) decimal {
 	if b.coef.Sign() == 0 {
 		panic(faultf("division by zero"))
@@ -90,8 +90,8 @@ func dividedBy(a, b decimal) decimal {
 	if !isPoint {
 		return decimal{coef: floorQuotient(a.coef, b.coef)}
 	}
-	dividend := new(big.Int).Mul(a.at(scale), powerOfTen(quotientPlaces))
-	return decimal{coef: nearestQuotient(dividend, b.at(scale)), scale: quotientPlaces, isPoint: true}
+	dividend := new(big.Int).Mul(a.at(scale), powerOfTen(quotientDigits))
+	return decimal{coef: nearestQuotient(dividend, b.at(scale)), scale: quotientDigits, isPoint: true}
 }
 
 // nearestQuotient returns x / y rounded to the nearest integer, and halves away
@@ -124,14 +124,14 @@ func modulo(a, b decimal) decimal {
 	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}
 }
 
-// round returns an integer, or a number with at most places digits after the
+// round returns an integer, or a number with at most so many digits after the
 // point. It rounds halves away from zero.
 func round(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
-	places, a := args[0].n, readInput(ev, in)
-	if a.scale > places {
-		a.coef, a.scale = nearestQuotient(a.coef, powerOfTen(a.scale-places)), places
+	digits, a := args[0].n, readInput(ev, in)
+	if a.scale > digits {
+		a.coef, a.scale = nearestQuotient(a.coef, powerOfTen(a.scale-digits)), digits
 	}
-	a.isPoint = a.isPoint && places > 0
+	a.isPoint = a.isPoint && digits > 0
 	return a.value()
 }
 

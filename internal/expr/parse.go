@@ -293,9 +293,9 @@ func (p *parser) arguments(a *application) {
 	if !p.accept(":") {
 		return
 	}
-	for place := 0; ; place++ {
+	for number := 0; ; number++ {
 		p.space()
-		at := place
+		at := number
 		if name := p.argumentName(); name != "" {
 			if at = a.filter.param(name); at < 0 {
 				panic(p.fail("has no such argument; it takes %s", a.filter.usage()))

@@ -108,18 +108,18 @@ func at(path *jsonx.Path, err error) error {
 // Naming returns, by path, the templates that name one of these ids, with the
 // ids that they name.
 func (t *Tree) Naming(ids []string) map[string][]string {
-	places, rest := map[string][]string{}, t.templates
+	byPath, rest := map[string][]string{}, t.templates
 	_, _ = jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if !isTemplate(v) {
 			return v, true, nil
 		}
 		if named := rest[0].naming(ids); len(named) > 0 {
-			places[path.String()] = named
+			byPath[path.String()] = named
 		}
 		rest = rest[1:]
 		return v, false, nil
 	})
-	return places
+	return byPath
 }
 
 // HasExpressions reports whether any string of the tree is a template. If not,

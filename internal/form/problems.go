@@ -43,15 +43,15 @@ func (p *Problems) Add(path, format string, args ...any) {
 	p.Fields[path] = append(p.Fields[path], fmt.Sprintf(format, args...))
 }
 
-// placed is an error of a parser that knows the path of the bad value.
-type placed interface {
+// located is an error of a parser that knows the path of the bad value.
+type located interface {
 	error
 	Problem() (path, message string)
 }
 
 // AddErr records the error of a parser under the path of its input.
 func (p *Problems) AddErr(path string, err error) {
-	if at, ok := errors.AsType[placed](err); ok {
+	if at, ok := errors.AsType[located](err); ok {
 		below, message := at.Problem()
 		p.Add(jsonx.JoinPath(path, below), "%s", message)
 		return

@@ -34,7 +34,7 @@ type Proxy struct {
 	Logger     *slog.Logger // gets a line for each request; may be nil
 
 	authority *Authority
-	tunnels   *share.Places[uuid.UUID] // by tenant
+	tunnels   *share.Slots[uuid.UUID] // by tenant
 }
 
 // Bounds of open tunnels.

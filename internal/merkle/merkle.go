@@ -58,7 +58,7 @@ func (f *Frontier) Clone() *Frontier {
 // Add appends a leaf.
 func (f *Frontier) Add(leaf Hash) { f.merge(0, leaf) }
 
-var errPlace = errors.New("merkle: a subtree does not fit here")
+var errMisfit = errors.New("merkle: a subtree does not fit here")
 
 // maxLevel is the maximum height of a tree, so that sizes cannot overflow.
 const maxLevel = 60
@@ -67,7 +67,7 @@ const maxLevel = 60
 // must be a multiple of the size of the subtree.
 func (f *Frontier) AddSubtree(level int, root Hash) error {
 	if level < 0 || level > maxLevel || f.size&(1<<level-1) != 0 || f.size > 1<<maxLevel {
-		return errPlace
+		return errMisfit
 	}
 	f.merge(level, root)
 	return nil
@@ -77,11 +77,11 @@ func (f *Frontier) AddSubtree(level int, root Hash) error {
 // [Cover].
 func (f *Frontier) AddRange(to int64, roots []Hash) error {
 	if to < f.size || to > 1<<maxLevel {
-		return errPlace
+		return errMisfit
 	}
 	cover := Cover(f.size, to)
 	if len(cover) != len(roots) {
-		return errPlace
+		return errMisfit
 	}
 	for i, root := range roots {
 		if err := f.AddSubtree(cover[i].Level, root); err != nil {

@@ -160,22 +160,22 @@ func (b *Body) scanJSON(start, end int, path string) *form.Problems {
 	if err != nil {
 		return form.Of(path, err)
 	}
-	var places []string // paths of all string values; "" for strings without expressions
+	var paths []string // paths of all string values; "" for strings without expressions
 	var found []bool
 	var bad *form.Problems
 	_, err = jsonx.Rewrite(doc, func(at *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if v.Kind() != jsonx.String {
 			return v, true, nil
 		}
-		has, place := expr.HasExpression(v.Text()), ""
+		has, valuePath := expr.HasExpression(v.Text()), ""
 		if has {
-			place = jsonx.JoinPath(path, at.String())
+			valuePath = jsonx.JoinPath(path, at.String())
 			if err := b.templates.Add(v.Text()); err != nil {
-				bad = form.Of(place, err)
+				bad = form.Of(valuePath, err)
 				return v, false, err
 			}
 		}
-		places, found = append(places, place), append(found, has)
+		paths, found = append(paths, valuePath), append(found, has)
 		return v, false, nil
 	})
 	if err != nil {
@@ -184,7 +184,7 @@ func (b *Body) scanJSON(start, end int, path string) *form.Problems {
 	n := 0
 	for from, to := range valueStrings(raw) {
 		if found[n] {
-			b.spots = append(b.spots, spot{start: start + from, end: start + to, path: places[n]})
+			b.spots = append(b.spots, spot{start: start + from, end: start + to, path: paths[n]})
 		}
 		n++
 	}
@@ -237,15 +237,15 @@ func (b *Body) scanForm(start, end int, path string) *form.Problems {
 				until = all[len(all)-1][1]
 			}
 			at := start + len(name) + len("=")
-			place := path
+			valuePath := path
 			if text, err := url.QueryUnescape(string(name)); err == nil {
-				place = jsonx.JoinName(path, text)
+				valuePath = jsonx.JoinName(path, text)
 			}
 			template, err := url.QueryUnescape(string(value[first[0]:until]))
 			if err != nil {
-				return form.Problem(place, "is not form-encoded")
+				return form.Problem(valuePath, "is not form-encoded")
 			}
-			s := spot{start: at + first[0], end: at + until, path: place, encode: url.QueryEscape}
+			s := spot{start: at + first[0], end: at + until, path: valuePath, encode: url.QueryEscape}
 			if bad := b.addText(s, template, nil); bad != nil {
 				return bad
 			}

@@ -35,7 +35,7 @@ var ErrSilent = errors.New("the destination was silent for too long")
 
 // send calls the destination of a request for a tenant and returns its response.
 // The body is not read yet. stranger is the id of the proxy of an anonymous call,
-// which does not use the tenant's places, and empty for other calls.
+// which does not use the tenant's slots, and empty for other calls.
 func (r *Relay) send(ctx context.Context, tenant, stranger string, out *Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	wait := &stopwatch{limit: r.Timeout, timer: time.AfterFunc(r.Timeout, func() { cancel(ErrSilent) })}

@@ -248,8 +248,8 @@ func letter(b byte) (meaning rune, ok bool) {
 // escape decodes an escape that is complete, and passes on text that is no escape.
 // The first half of a surrogate pair waits for the second.
 func (d *decoder) escape(out []unit) []unit {
-	last, place := d.pending[d.n-1].b, (d.n-1)%6 // place in \uXXXX
-	fits := place == 0 && last == '\\' || place == 1 && last == 'u' || place > 1 && digit(last) >= 0
+	last, digitAt := d.pending[d.n-1].b, (d.n-1)%6 // in \uXXXX
+	fits := digitAt == 0 && last == '\\' || digitAt == 1 && last == 'u' || digitAt > 1 && digit(last) >= 0
 	meaning, short := letter(last)
 	switch {
 	case d.n == 2 && short:

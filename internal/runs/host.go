@@ -37,10 +37,10 @@ type host struct {
 	broken  sync.Once
 }
 
-// newTurns returns the places for database calls of running code. One tenant
+// newTurns returns the slots for database calls of running code. One tenant
 // may use half of them. The calls are short, so a few at a time are enough.
 // Each may hold a page.
-func newTurns() *share.Places[uuid.UUID] {
+func newTurns() *share.Slots[uuid.UUID] {
 	all := max(8, 4*runtime.GOMAXPROCS(0))
 	return share.New[uuid.UUID](share.Limits{Total: all, Each: all / 2})
 }

@@ -29,7 +29,7 @@ import (
 
 // Limits on background work.
 const (
-	maxRunTries = 10 // attempts of a run without a free place
+	maxRunTries = 10 // attempts of a run without a free slot
 
 	// keepDeadJobs is how long a dead job can be retried.
 	keepDeadJobs = 30 * 24 * time.Hour

@@ -44,7 +44,7 @@ type Runs struct {
 	// Worker runs the due jobs.
 	Worker *Worker
 
-	turns *share.Places[uuid.UUID]
+	turns *share.Slots[uuid.UUID]
 }
 
 // New returns the Runs of a vault.

@@ -58,14 +58,14 @@ type Worker struct {
 	woken chan struct{}
 
 	mu     sync.Mutex
-	places *share.Places[storage.ID] // of running jobs, by tenant; closed by Stop
-	served storage.ID                // the tenant served last
-	jobs   sync.WaitGroup            // as many as places are taken
+	slots  *share.Slots[storage.ID] // of running jobs, by tenant; closed by Stop
+	served storage.ID               // the tenant served last
+	jobs   sync.WaitGroup           // as many as slots are taken
 }
 
 // NewWorker returns a worker that is not running yet.
 func NewWorker(cfg WorkerConfig) *Worker {
-	return &Worker{WorkerConfig: cfg, woken: make(chan struct{}, 1), places: share.New[storage.ID](share.Limits{Total: maxJobs, Each: maxOfTenant})}
+	return &Worker{WorkerConfig: cfg, woken: make(chan struct{}, 1), slots: share.New[storage.ID](share.Limits{Total: maxJobs, Each: maxOfTenant})}
 }
 
 // Wake makes Loop look for jobs at once.
@@ -90,7 +90,7 @@ func (w *Worker) Work(ctx context.Context) error {
 // Stop takes no more jobs, and waits for running jobs until the context ends.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
-	w.places.Close()
+	w.slots.Close()
 	w.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
@@ -138,7 +138,7 @@ func (w *Worker) dispatch(ctx context.Context) (int, error) {
 	served := w.served
 	w.mu.Unlock()
 	after, round := served, false
-	for w.places.Taken() < maxJobs {
+	for w.slots.Taken() < maxJobs {
 		tenants, err := w.Queue.DueTenants(ctx, w.Now(), after, atOnce)
 		if err != nil {
 			return started, err
@@ -191,11 +191,11 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 	return len(jobs), err
 }
 
-// reserve takes the free places of a tenant, and returns their number.
+// reserve takes the free slots of a tenant, and returns their number.
 func (w *Worker) reserve(tenant storage.ID) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.places.Try(tenant) {
+	for w.slots.Try(tenant) {
 		w.jobs.Add(1)
 		n++
 	}
@@ -204,7 +204,7 @@ func (w *Worker) reserve(tenant storage.ID) (n int) {
 
 func (w *Worker) release(tenant storage.ID, n int) {
 	for range n {
-		w.places.Give(tenant)
+		w.slots.Give(tenant)
 		w.jobs.Done()
 	}
 }

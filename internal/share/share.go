@@ -1,6 +1,6 @@
-// Package share divides a number of places among holders, such as tenants. It
-// bounds the places in total and for each holder, so that one busy holder leaves
-// places for the others. A caller that finds no free place waits or is refused.
+// Package share divides a number of slots among holders, such as tenants. It
+// bounds the slots in total and for each holder, so that one busy holder leaves
+// slots for the others. A caller that finds no free slot waits or is refused.
 package share
 
 import (
@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// The reasons why a caller gets no place.
+// The reasons why a caller gets no slot.
 var (
-	// ErrFull means that no place became free within the caller's patience, or that
+	// ErrFull means that no slot became free within the caller's patience, or that
 	// too many callers already wait.
-	ErrFull = errors.New("no place is free")
+	ErrFull = errors.New("no slot is free")
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("closed")
 )
 
-// Limits bound the places and the waiting callers. Zero means no bound, except for
+// Limits bound the slots and the waiting callers. Zero means no bound, except for
 // Each, which is required.
 type Limits struct {
 	Total int // in total
@@ -32,19 +32,19 @@ type Limits struct {
 	Patience  time.Duration // how long a caller waits
 }
 
-// Places are divided among holders. Make one with [New].
-type Places[K comparable] struct {
+// Slots are divided among holders. Make one with [New].
+type Slots[K comparable] struct {
 	limits Limits
 	queued atomic.Int32 // waiting callers
 
 	mu      sync.Mutex
 	closed  bool
 	taken   int
-	holders map[K]*holder[K] // holders that have or want a place
-	next    []*holder[K]     // holders that want a place, longest passed over first
+	holders map[K]*holder[K] // holders that have or want a slot
+	next    []*holder[K]     // holders that want a slot, longest passed over first
 }
 
-// holder counts the places and the waiting callers of one holder.
+// holder counts the slots and the waiting callers of one holder.
 type holder[K comparable] struct {
 	key     K
 	taken   int
@@ -54,23 +54,23 @@ type holder[K comparable] struct {
 // wait is a waiting caller.
 type wait struct {
 	over    chan struct{} // closed when the wait is over
-	granted bool          // the caller got a place
+	granted bool          // the caller got a slot
 }
 
-// New returns places that are all free.
-func New[K comparable](l Limits) *Places[K] { return &Places[K]{limits: l} }
+// New returns slots that are all free.
+func New[K comparable](l Limits) *Slots[K] { return &Slots[K]{limits: l} }
 
-// Try takes a place if one is free, and reports whether it did.
-func (p *Places[K]) Try(key K) bool {
+// Try takes a slot if one is free, and reports whether it did.
+func (p *Slots[K]) Try(key K) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.try(key)
 }
 
-// Take takes a place. If no place is free, it waits until the context ends, or
+// Take takes a slot. If no slot is free, it waits until the context ends, or
 // returns ErrFull when the limits allow no more waiting. The caller returns the
-// place with Give.
-func (p *Places[K]) Take(ctx context.Context, key K) error {
+// slot with Give.
+func (p *Slots[K]) Take(ctx context.Context, key K) error {
 	w, err := p.line(key)
 	if w == nil {
 		return err
@@ -96,10 +96,10 @@ func (p *Places[K]) Take(ctx context.Context, key K) error {
 	return err
 }
 
-// Give returns a place and passes it to the next waiting caller. The holder with
-// the fewest places comes first. Among equal holders, the holder that was passed
+// Give returns a slot and passes it to the next waiting caller. The holder with
+// the fewest slots comes first. Among equal holders, the holder that was passed
 // over for longest comes first.
-func (p *Places[K]) Give(key K) {
+func (p *Slots[K]) Give(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.holders[key]
@@ -109,8 +109,8 @@ func (p *Places[K]) Give(key K) {
 	p.admit()
 }
 
-// Wanted reports whether another holder waits and could use this holder's place.
-func (p *Places[K]) Wanted(key K) bool {
+// Wanted reports whether another holder waits and could use this holder's slot.
+func (p *Slots[K]) Wanted(key K) bool {
 	if p.queued.Load() == 0 {
 		return false
 	}
@@ -119,18 +119,18 @@ func (p *Places[K]) Wanted(key K) bool {
 	return slices.ContainsFunc(p.next, func(h *holder[K]) bool { return h.key != key && h.taken < p.limits.Each })
 }
 
-// Taken returns the number of taken places.
-func (p *Places[K]) Taken() int {
+// Taken returns the number of taken slots.
+func (p *Slots[K]) Taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
 // Waiting returns the number of waiting callers.
-func (p *Places[K]) Waiting() int { return int(p.queued.Load()) }
+func (p *Slots[K]) Waiting() int { return int(p.queued.Load()) }
 
 // Close refuses all callers with ErrClosed from now on, including waiting callers.
-func (p *Places[K]) Close() {
+func (p *Slots[K]) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
@@ -145,7 +145,7 @@ func (p *Places[K]) Close() {
 	p.next = nil
 }
 
-func (p *Places[K]) try(key K) bool {
+func (p *Slots[K]) try(key K) bool {
 	if p.closed || !p.free() {
 		return false
 	}
@@ -158,9 +158,9 @@ func (p *Places[K]) try(key K) bool {
 	return true
 }
 
-func (p *Places[K]) free() bool { return p.limits.Total == 0 || p.taken < p.limits.Total }
+func (p *Slots[K]) free() bool { return p.limits.Total == 0 || p.taken < p.limits.Total }
 
-func (p *Places[K]) holder(key K) *holder[K] {
+func (p *Slots[K]) holder(key K) *holder[K] {
 	h := p.holders[key]
 	if h == nil {
 		if p.holders == nil {
@@ -172,8 +172,8 @@ func (p *Places[K]) holder(key K) *holder[K] {
 	return h
 }
 
-// line takes a place, or puts the caller at the end of its holder's line.
-func (p *Places[K]) line(key K) (*wait, error) {
+// line takes a slot, or puts the caller at the end of its holder's line.
+func (p *Slots[K]) line(key K) (*wait, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -196,8 +196,8 @@ func (p *Places[K]) line(key K) (*wait, error) {
 	return w, nil
 }
 
-// admit hands out the free places.
-func (p *Places[K]) admit() {
+// admit hands out the free slots.
+func (p *Slots[K]) admit() {
 	for p.free() {
 		i := p.first()
 		if i < 0 {
@@ -218,8 +218,8 @@ func (p *Places[K]) admit() {
 	}
 }
 
-// first returns the index in next of the holder that gets the next place, or -1.
-func (p *Places[K]) first() int {
+// first returns the index in next of the holder that gets the next slot, or -1.
+func (p *Slots[K]) first() int {
 	best := -1
 	for i, h := range p.next {
 		if h.taken < p.limits.Each && (best < 0 || h.taken < p.next[best].taken) {
@@ -229,9 +229,9 @@ func (p *Places[K]) first() int {
 	return best
 }
 
-// giveUp removes a caller from its line. It passes on a place that arrived at the
+// giveUp removes a caller from its line. It passes on a slot that arrived at the
 // last moment.
-func (p *Places[K]) giveUp(key K, w *wait) {
+func (p *Slots[K]) giveUp(key K, w *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.holders[key]
@@ -260,8 +260,8 @@ func waitingOf[K comparable](h *holder[K]) []*wait {
 	return h.waiting
 }
 
-// forget removes a holder that neither has nor wants a place.
-func (p *Places[K]) forget(h *holder[K]) {
+// forget removes a holder that neither has nor wants a slot.
+func (p *Slots[K]) forget(h *holder[K]) {
 	if h.taken == 0 && len(h.waiting) == 0 {
 		delete(p.holders, h.key)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
-// empty fails the test if a place is taken or wanted, or if a holder is left.
-func (p *Places[K]) empty(t *testing.T) {
+// empty fails the test if a slot is taken or wanted, or if a holder is left.
+func (p *Slots[K]) empty(t *testing.T) {
 	t.Helper()
 	if p.taken != 0 || len(p.holders) != 0 || len(p.next) != 0 || p.Waiting() != 0 {
-		t.Errorf("left over: %d places, %d holders, %d in line, %d waiting", p.taken, len(p.holders), len(p.next), p.Waiting())
+		t.Errorf("left over: %d slots, %d holders, %d in line, %d waiting", p.taken, len(p.holders), len(p.next), p.Waiting())
 	}
 }
 
@@ -31,11 +31,11 @@ func TestTryRefusesBeyondLimits(t *testing.T) {
 		got = append(got, p.Try(key))
 	}
 	if diff := cmp.Diff([]bool{true, true, false, true, false, false}, got); diff != "" {
-		t.Errorf("places (-want +got):\n%s", diff)
+		t.Errorf("slots (-want +got):\n%s", diff)
 	}
 	p.Give("a")
 	if !p.Try("c") {
-		t.Error("the place that was given back is not free")
+		t.Error("the slot that was given back is not free")
 	}
 	for _, key := range []string{"a", "b", "c"} {
 		p.Give(key)
@@ -48,7 +48,7 @@ func TestWithoutATotalOnlyTheLimitPerHolderCounts(t *testing.T) {
 	p := New[int](Limits{Each: 1})
 	for key := range 100 {
 		if !p.Try(key) || p.Try(key) {
-			t.Fatalf("holder %d does not have exactly one place", key)
+			t.Fatalf("holder %d does not have exactly one slot", key)
 		}
 	}
 	for key := range 100 {
@@ -58,7 +58,7 @@ func TestWithoutATotalOnlyTheLimitPerHolderCounts(t *testing.T) {
 }
 
 // line starts a caller and returns once it waits.
-func line(t *testing.T, p *Places[string], key string, served chan<- string) {
+func line(t *testing.T, p *Slots[string], key string, served chan<- string) {
 	t.Helper()
 	go func() {
 		if err := p.Take(t.Context(), key); err != nil {
@@ -69,13 +69,13 @@ func line(t *testing.T, p *Places[string], key string, served chan<- string) {
 	synctest.Wait()
 }
 
-func TestHolderWithFewestPlacesIsNext(t *testing.T) {
+func TestHolderWithFewestSlotsIsNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := New[string](Limits{Total: 3, Each: 3})
 		for _, key := range []string{"a", "a", "b"} {
 			if !p.Try(key) {
-				t.Fatal("no place is free")
+				t.Fatal("no slot is free")
 			}
 		}
 		served := make(chan string, 6)
@@ -91,7 +91,7 @@ func TestHolderWithFewestPlacesIsNext(t *testing.T) {
 			synctest.Wait()
 			got = append(got, <-served)
 		}
-		// c has no place; then a and b have one each and a has waited longer; c again;
+		// c has no slot; then a and b have one each and a has waited longer; c again;
 		// b; a.
 		if diff := cmp.Diff([]string{"c", "a", "b", "c", "a"}, got); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
@@ -108,7 +108,7 @@ func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New[string](Limits{Total: 1, Each: 1, Patience: time.Minute})
 		if !p.Try("a") {
-			t.Fatal("no place is free")
+			t.Fatal("no slot is free")
 		}
 		start := time.Now()
 		if err := p.Take(t.Context(), "b"); !errors.Is(err, ErrFull) || time.Since(start) != time.Minute {
@@ -150,7 +150,7 @@ func TestCloseRefusesWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New[string](Limits{Total: 1, Each: 1})
 		if !p.Try("a") {
-			t.Fatal("no place is free")
+			t.Fatal("no slot is free")
 		}
 		failed := make(chan error, 1)
 		go func() { failed <- p.Take(t.Context(), "b") }()
@@ -167,7 +167,7 @@ func TestCloseRefusesWaitingCalls(t *testing.T) {
 	})
 }
 
-// TestLimitsHoldUnderConcurrency takes and returns places at random, with callers
+// TestLimitsHoldUnderConcurrency takes and returns slots at random, with callers
 // that give up, and checks the limits at every moment.
 func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 				}
 				if p.Take(ctx, key) == nil {
 					if all.Add(1) > total || own[key].Add(1) > each {
-						t.Error("more places are taken than exist")
+						t.Error("more slots are taken than exist")
 					}
 					own[key].Add(-1)
 					all.Add(-1)

@@ -110,8 +110,8 @@ const followSize = 500
 // Followers limits the calls that wait. An application may use only some of
 // its tenant's places, so that a stolen key does not take them all.
 type Followers struct {
-	tenants      *share.Places[uuid.UUID]
-	applications *share.Places[uuid.UUID]
+	tenants      *share.Slots[uuid.UUID]
+	applications *share.Slots[uuid.UUID]
 }
 
 // NewFollowers returns Followers without waiting calls.

@@ -82,13 +82,13 @@ func (n *Item) check(p *Params, bad *form.Problems) {
 	if containers == nil {
 		containers = []string{n.Type.Container}
 	}
-	n.checkPlace(n.op, containers, bad)
+	n.checkCommon(n.op, containers, bad)
 	n.checkID(p.ID, bad)
 }
 
-// checkPlace makes the checks that create and patch share, and sets the
+// checkCommon makes the checks that create and patch share, and sets the
 // containers of the token.
-func (t *Clear) checkPlace(op *core.Op, containers []string, bad *form.Problems) {
+func (t *Clear) checkCommon(op *core.Op, containers []string, bad *form.Problems) {
 	clean, problems := access.CheckContainers(containers)
 	bad.AddAll("", problems)
 	t.Row.Containers, t.Row.Set = clean, token.SetHash(op.State.Ring, clean)

@@ -240,7 +240,7 @@ func (op *patching) patched(old *Clear, bad *form.Problems) *Clear {
 	case !op.containers.IsZero():
 		containers = op.texts.containers
 	}
-	t.checkPlace(op.Op, containers, bad)
+	t.checkCommon(op.Op, containers, bad)
 	return &t
 }
 

@@ -29,8 +29,8 @@ func Tokenize(ctx context.Context, op *core.Op, document any) ([]byte, error) {
 	if err := cmp.Or(w.steps.Canceled(), w.stopped, fault.Of(&w.bad)); err != nil {
 		return nil, err
 	}
-	for i := range w.places {
-		if err := w.batch.Add(w.places[i].item); err != nil {
+	for i := range w.values {
+		if err := w.batch.Add(w.values[i].item); err != nil {
 			return nil, err
 		}
 	}
@@ -44,21 +44,21 @@ func Tokenize(ctx context.Context, op *core.Op, document any) ([]byte, error) {
 }
 
 // tokenizer walks a document twice in the same order: first to prepare the
-// tokens, and after they are stored, to put them in their places.
+// tokens, and after they are stored, to put them in their positions.
 type tokenizer struct {
 	op     *core.Op
 	batch  *Batch
 	single bool // the document is one token request; the mask of a card is then under mask
 	steps  *admission.Budget
 	bad    form.Problems
-	places []place
+	values []value
 	next   int
 
 	stopped error // why there was no room for more
 }
 
-// place is a value in the document that becomes a token.
-type place struct {
+// value is a value in the document that becomes a token.
+type value struct {
 	item  *Item
 	path  string // set if the token's id can be rejected
 	token *Token // set when it is known
@@ -88,13 +88,13 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 			w.add(ctx, &Params{Type: token.Generic, Data: v}, path, 0)
 		}
 		most := w.op.Vault.MaxTokens
-		if len(w.places) > most {
+		if len(w.values) > most {
 			w.bad = form.Problems{}
 			w.bad.Add("", "must have at most %d values to tokenize", most)
 			return v, false, fault.Of(&w.bad)
 		}
-		if len(w.places)%core.TurnEvery == 0 {
-			w.stopped = cmp.Or(core.Reserve(ctx, core.TurnEvery*core.PlaceBytes), core.Turn(ctx))
+		if len(w.values)%core.TurnEvery == 0 {
+			w.stopped = cmp.Or(core.Reserve(ctx, core.TurnEvery*core.SmallToken), core.Turn(ctx))
 		}
 		return v, false, cmp.Or(w.stopped, w.steps.Err())
 	})
@@ -126,7 +126,7 @@ func tokensIn(doc jsonx.Value, most int) int {
 // add prepares the token of a request with the given number of bytes.
 func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size int) {
 	w.steps.AddToken(0)
-	at := place{item: &Item{Index: len(w.places)}}
+	at := value{item: &Item{Index: len(w.values)}}
 	own := &form.Problems{}
 	w.batch.Prepare(ctx, at.item, p, w.steps, own)
 	if own.Any() {
@@ -136,12 +136,12 @@ func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size i
 	if p.ID != "" {
 		at.path = path.String()
 	}
-	w.places = append(w.places, at)
+	w.values = append(w.values, at)
 }
 
-// refused moves an error below the path of its place.
+// refused moves an error below the path of its value.
 func (w *tokenizer) refused(n *Item, err error) error {
-	path := w.places[n.Index].path
+	path := w.values[n.Index].path
 	if path != "" && errors.Is(err, fault.ErrTokenExists) {
 		return &fault.Conflict{Fields: map[string][]string{jsonx.JoinName(path, "id"): {"is the id of another token"}}}
 	}
@@ -150,8 +150,8 @@ func (w *tokenizer) refused(n *Item, err error) error {
 
 // readExisting reads the tokens that already existed.
 func (w *tokenizer) readExisting(ctx context.Context) error {
-	for i := range w.places {
-		p := &w.places[i]
+	for i := range w.values {
+		p := &w.values[i]
 		if p.item.Existing == nil {
 			continue
 		}
@@ -190,9 +190,9 @@ func (w *tokenizer) answer(doc jsonx.Value) ([]byte, error) {
 	return out.JSON(), nil
 }
 
-// token returns the token of the next place.
+// token returns the token of the next value.
 func (w *tokenizer) token() Token {
-	p := w.nextPlace()
+	p := w.nextValue()
 	if p.token == nil {
 		tok := p.item.Created()
 		p.token = &tok
@@ -200,20 +200,20 @@ func (w *tokenizer) token() Token {
 	return *p.token
 }
 
-// id returns the id of the token of the next place.
+// id returns the id of the token of the next value.
 func (w *tokenizer) id() string {
-	p := w.nextPlace()
+	p := w.nextValue()
 	if p.token != nil {
 		return p.token.ID
 	}
 	return p.item.Row.ID
 }
 
-func (w *tokenizer) nextPlace() *place {
-	p := &w.places[w.next]
+func (w *tokenizer) nextValue() *value {
+	p := &w.values[w.next]
 	w.next++
 	if p.item.Same != nil {
-		p = &w.places[p.item.Same.Index]
+		p = &w.values[p.item.Same.Index]
 	}
 	return p
 }

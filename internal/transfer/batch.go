@@ -81,7 +81,7 @@ func (b *batch) add(number int, p tokens.Params, rowErr error) error {
 		size += sizeOfFields(fault.Fields(err))
 	}
 	b.bytes += size
-	room := core.PlaceBytes
+	room := core.SmallToken
 	if size >= core.LargeText {
 		room += core.CopyTimes*size + data.Weight() + weightOfMask(p.Mask)
 	}

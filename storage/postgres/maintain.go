@@ -154,8 +154,8 @@ func (s *Store) purge(ctx context.Context, tenant storage.ID, at purgePlace, lim
 	if after != "" {
 		after = " AND (" + key + ") > (" + after[2:] + ")"
 	}
-	text := "WITH due AS (SELECT k.ctid AS place, " + key + " FROM " + table + " k, " + sqlstore.InOrder + " WHERE k.tenant_id = $1" + after +
-		" ORDER BY " + key + " LIMIT $2), gone AS (DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT place FROM due)) AND " +
+	text := "WITH due AS (SELECT k.ctid AS address, " + key + " FROM " + table + " k, " + sqlstore.InOrder + " WHERE k.tenant_id = $1" + after +
+		" ORDER BY " + key + " LIMIT $2), gone AS (DELETE FROM " + table + " WHERE ctid = ANY (ARRAY(SELECT address FROM due)) AND " +
 		s.layout.Traits().TenantIs("tenant_id", "$1") + ") SELECT (SELECT count(*) FROM due), " + key + " FROM due ORDER BY " +
 		strings.Join(columns, " DESC, ") + " DESC LIMIT 1"
 	last = make([]any, len(columns))
@@ -213,8 +213,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 		for _, d := range due {
 			// The subquery looks up each key, and the rows are then read by
 			// ctid.
-			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.place FROM unnest($3::bytea[]) AS u(key)"+
-				" CROSS JOIN LATERAL (SELECT k.ctid AS place FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
+			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.address FROM unnest($3::bytea[]) AS u(key)"+
+				" CROSS JOIN LATERAL (SELECT k.ctid AS address FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
 				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.Traits().TenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
 			if err != nil {
 				return false, err

@@ -98,11 +98,11 @@ const claimExpired = `expires_at <= ? AND (answer IS NOT NULL OR lease_until IS 
 
 // insertInto returns the statement that inserts a row, under a tenant.
 func insertInto(table string, columns sqlstore.Columns) string {
-	return `INSERT INTO ` + table + ` (tenant_id, ` + columns.Names("") + `) VALUES ` + places(1+len(columns))
+	return `INSERT INTO ` + table + ` (tenant_id, ` + columns.Names("") + `) VALUES ` + placeholders(1+len(columns))
 }
 
-// places lists the placeholders of a row.
-func places(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
+// placeholders lists the placeholders of a row.
+func placeholders(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
 
 // assigned lists assignments to columns.
 func assigned(columns sqlstore.Columns) string {
@@ -118,5 +118,5 @@ var logColumns = 1 + len(sqlstore.LogRow) + 1
 // some of its entries, so the caller must roll back.
 func insertLogs(n int) string {
 	return `INSERT OR FAIL INTO vault_logs (tenant_id, ` + sqlstore.LogRow.Names("") + `, seq) VALUES ` +
-		strings.Repeat(places(logColumns)+", ", n-1) + places(logColumns)
+		strings.Repeat(placeholders(logColumns)+", ", n-1) + placeholders(logColumns)
 }

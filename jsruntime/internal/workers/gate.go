@@ -17,20 +17,20 @@ const (
 	nestedWidth = 4
 )
 
-// gates admit runs, with separate places for each depth. A run waits only for
-// places of the same depth, and no run needs a place further out to finish. So
+// gates admit runs, with separate slots for each depth. A run waits only for
+// slots of the same depth, and no run needs a slot further out to finish. So
 // runs that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
-// gate admits runs of one depth. It divides the places among tenants. Runs caused
-// by strangers ([script.Program].Stranger) may use half of their tenant's places.
+// gate admits runs of one depth. It divides the slots among tenants. Runs caused
+// by strangers ([script.Program].Stranger) may use half of their tenant's slots.
 // The other half stays free for the tenant's own runs.
 type gate struct {
-	places    *share.Places[string] // of all runs
-	strangers *share.Places[string] // of runs by strangers, who need one of each
+	slots     *share.Slots[string] // of all runs
+	strangers *share.Slots[string] // of runs by strangers, who need one of each
 }
 
-// visitor is a run that needs a place.
+// visitor is a run that needs a slot.
 type visitor struct {
 	tenant   string
 	stranger bool
@@ -39,14 +39,14 @@ type visitor struct {
 // lineage identifies the run that a context comes from. It is in the context of
 // Host.Call.
 type lineage struct {
-	depth  int                // 0 outside of runs
-	family *share.Places[int] // by depth of the caller, of all runs below one outermost run
+	depth  int               // 0 outside of runs
+	family *share.Slots[int] // by depth of the caller, of all runs below one outermost run
 }
 
 type lineageKey struct{}
 
-// enter waits for a place. It returns a context for the host calls of the run
-// and a function that releases the place.
+// enter waits for a slot. It returns a context for the host calls of the run
+// and a function that releases the slot.
 func (g *gates) enter(ctx context.Context, p *script.Program) (context.Context, func(), error) {
 	caller, nested := ctx.Value(lineageKey{}).(lineage)
 	switch {
@@ -76,21 +76,21 @@ func (l lineage) leave() {
 	}
 }
 
-// take takes a place, or waits for one in the queue.
+// take takes a slot, or waits for one in the queue.
 func (g *gate) take(ctx context.Context, v visitor) error {
 	if v.stranger {
 		if err := g.strangers.Take(ctx, v.tenant); err != nil {
 			return refusal(err)
 		}
 	}
-	err := g.places.Take(ctx, v.tenant)
+	err := g.slots.Take(ctx, v.tenant)
 	if err != nil && v.stranger {
 		g.strangers.Give(v.tenant)
 	}
 	return refusal(err)
 }
 
-// refusal returns the error of a run that got no place. If the deadline passed, the
+// refusal returns the error of a run that got no slot. If the deadline passed, the
 // caller may try again later.
 func refusal(err error) error {
 	switch {
@@ -103,9 +103,9 @@ func refusal(err error) error {
 	}
 }
 
-// leave releases a place.
+// leave releases a slot.
 func (g *gate) leave(v visitor) {
-	g.places.Give(v.tenant)
+	g.slots.Give(v.tenant)
 	if v.stranger {
 		g.strangers.Give(v.tenant)
 	}
@@ -114,11 +114,11 @@ func (g *gate) leave(v visitor) {
 // close rejects all runs from now on, including waiting ones.
 func (g *gate) close() {
 	g.strangers.Close()
-	g.places.Close()
+	g.slots.Close()
 }
 
 // waiting counts the waiting runs.
-func (g *gate) waiting() int { return g.strangers.Waiting() + g.places.Waiting() }
+func (g *gate) waiting() int { return g.strangers.Waiting() + g.slots.Waiting() }
 
 func (g *gates) close() {
 	for _, gate := range g {

@@ -168,7 +168,7 @@ type Queryer interface {
 }
 
 // QueryRow runs a statement without arguments and scans its only row.
-func QueryRow(ctx context.Context, on Queryer, text string, places ...any) error {
+func QueryRow(ctx context.Context, on Queryer, text string, dest ...any) error {
 	rows, err := on.QueryContext(ctx, text)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func QueryRow(ctx context.Context, on Queryer, text string, places ...any) error
 	if !rows.Next() {
 		return cmp.Or(rows.Err(), sql.ErrNoRows)
 	}
-	if err := rows.Scan(places...); err != nil {
+	if err := rows.Scan(dest...); err != nil {
 		return err
 	}
 	return rows.Close()
@@ -195,12 +195,12 @@ func QueryTx(ctx context.Context, tx Queryer, text string, row func(Row) error, 
 	if err != nil {
 		return err
 	}
-	values, places := make(Row, len(columns)), make([]any, len(columns))
+	values, dest := make(Row, len(columns)), make([]any, len(columns))
 	for i := range values {
-		places[i] = (*any)(&values[i])
+		dest[i] = (*any)(&values[i])
 	}
 	for rows.Next() {
-		if err := rows.Scan(places...); err != nil {
+		if err := rows.Scan(dest...); err != nil {
 			return err
 		}
 		if err := row(values); err != nil {

@@ -126,7 +126,7 @@ func (c *Cluster) Explain(server int32, err error, commit bool) error {
 
 // Enter implements Layout.
 func (c *Cluster) Enter(ctx context.Context, tenant storage.ID, until time.Time) (turn Turn, ended func(), err error) {
-	at := c.placed(ctx)
+	at := c.current(ctx)
 	turn = Turn{Lane: tenant, Server: at.of(tenant), Most: shareOf(c.writing, at.servers)}
 	ended, err = c.await(ctx, turn.Server, until)
 	return turn, ended, err

@@ -27,7 +27,7 @@ type Servers struct {
 	retryFor         time.Duration
 	reading, writing int // number of connections
 
-	now    atomic.Pointer[placed]
+	now    atomic.Pointer[shardsAt]
 	reread sync.Mutex // held while the shards are read again
 
 	silences atomic.Int32 // number of silent servers
@@ -43,20 +43,20 @@ func NewServers(at *Shards, read func(context.Context) (*Shards, error), retryFo
 	return v
 }
 
-// placed are the shards at a time.
-type placed struct {
+// shardsAt are the shards at a time.
+type shardsAt struct {
 	*Shards
 	at    time.Time
 	reads *sqlstore.TurnsBy[int32] // by server
 }
 
-// placedFor is how long shards are used before they are read again. A tenant that
+// shardsFor is how long shards are used before they are read again. A tenant that
 // has moved in the meantime counts for its old server.
-const placedFor = time.Minute
+const shardsFor = time.Minute
 
 // set makes shards current.
 func (v *Servers) set(p *Shards) {
-	next := &placed{Shards: p, at: time.Now(), reads: sqlstore.NewTurnsBy[int32](shareOf(v.reading, p.servers))}
+	next := &shardsAt{Shards: p, at: time.Now(), reads: sqlstore.NewTurnsBy[int32](shareOf(v.reading, p.servers))}
 	if last := v.now.Load(); last != nil && last.servers == p.servers {
 		next.reads = last.reads
 	}
@@ -71,11 +71,11 @@ func shareOf(n, servers int) int {
 	return max(1, min(n-1, max(2, (n+servers-1)/servers)))
 }
 
-// placed returns the current shards. Every so often it reads them again; if that
+// current returns the current shards. Every so often it reads them again; if that
 // fails, the old ones stay.
-func (v *Servers) placed(ctx context.Context) *placed {
+func (v *Servers) current(ctx context.Context) *shardsAt {
 	p := v.now.Load()
-	if time.Since(p.at) < placedFor || !v.reread.TryLock() {
+	if time.Since(p.at) < shardsFor || !v.reread.TryLock() {
 		return p
 	}
 	defer v.reread.Unlock()
@@ -100,7 +100,7 @@ func (v *Servers) Run(ctx context.Context, tenant storage.ID, read func() error)
 // Begin waits until the server of a tenant has room for a read. The caller
 // calls ended with the outcome of the read.
 func (v *Servers) Begin(ctx context.Context, tenant storage.ID) (ended func(error), err error) {
-	p := v.placed(ctx)
+	p := v.current(ctx)
 	n := p.of(tenant)
 	if n == 0 {
 		return func(error) {}, nil

@@ -190,7 +190,7 @@ func (c AsSteps) LogReads(_ *Session, changes []*storage.Change) []Step {
 func listLogs(tenant storage.ID, entries []storage.Log) Step {
 	args, rows := []any{tenant[:]}, make([]string, len(entries))
 	for i := range entries {
-		rows[i] = "($1::bytea, " + wire.LogColumns.Places(len(args), "") + ")"
+		rows[i] = "($1::bytea, " + wire.LogColumns.Placeholders(len(args), "") + ")"
 		row := wire.NewRow(wire.LogColumns)
 		sqlstore.PutLog(row, &entries[i])
 		args = row.Values(args)

@@ -100,7 +100,7 @@ func (s *Statement) Insert(table string, r *wire.Rows) string {
 	if r.Many() {
 		text += r.Columns.Unnested(len(s.Args))
 	} else {
-		text += r.Columns.Places(len(s.Args), "")
+		text += r.Columns.Placeholders(len(s.Args), "")
 	}
 	s.values(r)
 	return text + ")"

@@ -57,14 +57,14 @@ func (cs Columns) List() []string {
 func (cs Columns) From(n int, many bool, alias string) string {
 	as := " AS " + alias + "(" + cs.Names("") + ")"
 	if many {
-		return "unnest(" + cs.Places(n, "[]") + ")" + as
+		return "unnest(" + cs.Placeholders(n, "[]") + ")" + as
 	}
-	return "(VALUES (" + cs.Places(n, "") + "))" + as
+	return "(VALUES (" + cs.Placeholders(n, "") + "))" + as
 }
 
-// Places lists the placeholders of the parameters after the first n, cast to
+// Placeholders lists the placeholders of the parameters after the first n, cast to
 // the types of these columns or to arrays of them.
-func (cs Columns) Places(n int, suffix string) string {
+func (cs Columns) Placeholders(n int, suffix string) string {
 	var b strings.Builder
 	for i, c := range cs {
 		if i > 0 {

@@ -36,7 +36,7 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	if bad != nil {
 		return nil, fault.Of(bad)
 	}
-	elsewhere := r.places()
+	elsewhere := r.carriers()
 	known, bound, err := elsewhere.look(ctx, op, elsewhere.asked(op, r), r.BoundOnly)
 	switch {
 	case err != nil:
@@ -46,7 +46,7 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 	case !op.Grant().Has(access.TokenUse):
 		return nil, fault.PermissionOnToken(access.TokenUse)
 	}
-	all := places{{Body: body, set: func(text string) { r.Body = []byte(text) }}}
+	all := carriers{{Body: body, set: func(text string) { r.Body = []byte(text) }}}
 	used, err := all.find(ctx, op, elsewhere, bound, to)
 	switch {
 	case err != nil:
@@ -69,9 +69,9 @@ func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, 
 
 var errUnbound = fault.New(fault.ErrForbidden, "the forward proxy sends only tokens whose use is limited to destinations")
 
-// find returns the tokens of the places. If one of them makes the request bound, or
-// it is known to be bound, find adds the places elsewhere.
-func (all *places) find(ctx context.Context, op *core.Op, elsewhere places, bound bool, to access.Target) (*reveal.Used, error) {
+// find returns the tokens of the carriers. If one of them makes the request bound, or
+// it is known to be bound, find adds the carriers elsewhere.
+func (all *carriers) find(ctx context.Context, op *core.Op, elsewhere carriers, bound bool, to access.Target) (*reveal.Used, error) {
 	if bound {
 		*all = append(*all, elsewhere...)
 	}
@@ -125,27 +125,27 @@ func HasExpressions(req *http.Request) bool {
 	return opening.MatchString(req.URL.RawQuery)
 }
 
-// place is a text of a request that may have expressions.
-type place struct {
+// carrier is a text of a request that may have expressions.
+type carrier struct {
 	*Body
 	header bool
 	set    func(string) // replaces it
 }
 
-// places are the texts of a request.
-type places []place
+// carriers are the texts of a request.
+type carriers []carrier
 
-// places returns the query and the values of headers that have well-formed
+// carriers returns the query and the values of headers that have well-formed
 // expressions. It leaves out headers about the connection or the body.
-func (r *Request) places() places {
-	var all places
+func (r *Request) carriers() carriers {
+	var all carriers
 	query, start := &Body{raw: []byte(r.URL.RawQuery)}, 0
 	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
 		_ = query.scanForm(start, start+len(pair), "query") // other text passes
 		start += len(pair) + len("&")
 	}
 	if query.HasExpressions() {
-		all = append(all, place{Body: query, set: func(text string) { r.URL.RawQuery = text }})
+		all = append(all, carrier{Body: query, set: func(text string) { r.URL.RawQuery = text }})
 	}
 	has := http.Header{}
 	for name, values := range r.Header {
@@ -161,18 +161,18 @@ func (r *Request) places() places {
 		for i, value := range has[name] {
 			b := &Body{raw: []byte(value)}
 			if expr.HasExpression(value) && b.addText(spot{end: len(value), path: jsonx.JoinName("headers", name)}, value, nil) == nil {
-				all = append(all, place{Body: b, header: true, set: func(text string) { r.Header[name][i] = text }})
+				all = append(all, carrier{Body: b, header: true, set: func(text string) { r.Header[name][i] = text }})
 			}
 		}
 	}
 	return all
 }
 
-// asked returns the tokens of the places that matter to the request. For a caller
+// asked returns the tokens of the carriers that matter to the request. For a caller
 // whose use is never limited to destinations they are those that refuse rejects,
 // and no more than fit into one call. Callers without token:use must not learn
 // which ids exist.
-func (all places) asked(op *core.Op, r *Request) (ids []string) {
+func (all carriers) asked(op *core.Op, r *Request) (ids []string) {
 	switch {
 	case !op.Grant().Has(access.TokenUse):
 		return nil
@@ -195,7 +195,7 @@ func (all places) asked(op *core.Op, r *Request) (ids []string) {
 // look returns which of the tokens exist, and whether the caller may send but not
 // see the data of one of them. If boundOnly is set, a token that the caller may see
 // is an error.
-func (all places) look(ctx context.Context, op *core.Op, ids []string, boundOnly bool) (known []string, bound bool, err error) {
+func (all carriers) look(ctx context.Context, op *core.Op, ids []string, boundOnly bool) (known []string, bound bool, err error) {
 	for piece := range slices.Chunk(ids, reveal.AtOnce) {
 		rows, err := tokens.Rows(ctx, op, piece)
 		if err != nil {
@@ -216,10 +216,10 @@ func (all places) look(ctx context.Context, op *core.Op, ids []string, boundOnly
 	return known, bound, nil
 }
 
-// refuse rejects a request with a place that consists of one expression which
+// refuse rejects a request with a carrier that consists of one expression which
 // names a known token, because its sender expects the data there. Any other text
 // that looks like an expression may belong to the destination, and passes.
-func (all places) refuse(r *Request, known []string) error {
+func (all carriers) refuse(r *Request, known []string) error {
 	bad := &form.Problems{}
 	for _, p := range all {
 		for i, named := range p.templates.Naming(known) {
@@ -232,14 +232,14 @@ func (all places) refuse(r *Request, known []string) error {
 }
 
 // isExpression reports whether the value with a spot is exactly one expression.
-func (p *place) isExpression(spot int) bool {
+func (p *carrier) isExpression(spot int) bool {
 	before, after := p.raw[:p.spots[spot].start], p.raw[p.spots[spot].end:]
 	whole := len(before) == 0 || !p.header && before[len(before)-1] == '='
 	return whole && (len(after) == 0 || !p.header && after[0] == '&') && p.templates.IsExpression(spot)
 }
 
-// Refs returns the tokens in the expressions of the places.
-func (all places) Refs() (refs []expr.Ref) {
+// Refs returns the tokens in the expressions of the carriers.
+func (all carriers) Refs() (refs []expr.Ref) {
 	for _, p := range all {
 		refs = append(refs, p.templates.Refs()...)
 	}
@@ -248,7 +248,7 @@ func (all places) Refs() (refs []expr.Ref) {
 
 // Naming returns the expressions that name one of these ids: the named ids, by
 // path.
-func (all places) Naming(ids []string) map[string][]string {
+func (all carriers) Naming(ids []string) map[string][]string {
 	named := map[string][]string{}
 	for _, p := range all {
 		for i, some := range p.templates.Naming(ids) {
@@ -261,7 +261,7 @@ func (all places) Naming(ids []string) map[string][]string {
 }
 
 // fill replaces the expressions.
-func (all places) fill(ctx context.Context, used *reveal.Used, r *Request) error {
+func (all carriers) fill(ctx context.Context, used *reveal.Used, r *Request) error {
 	env, filled := used.Env(ctx, len(r.Body)+len(r.URL.RawQuery)), make([]string, len(all))
 	for i, p := range all {
 		out, bad := p.Fill(env)
