@@ -20,16 +20,6 @@ func plainText(do func(*exchange) ([]byte, error)) operation {
 	}}
 }
 
-// logCheckpoint returns the newest signed note.
-func logCheckpoint() operation {
-	return plainText(func(x *exchange) ([]byte, error) { return x.client.LogCheckpoint(x.ctx) })
-}
-
-// logProof returns the proof of an entry.
-func logProof() operation {
-	return plainText(func(x *exchange) ([]byte, error) { return x.client.LogProof(x.ctx, entityID(x.r.PathValue("id"))) })
-}
-
 // logConsistency returns the proof that the current log extends an earlier
 // log.
 func logConsistency() operation {

@@ -251,24 +251,27 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 	if shows {
 		ctx = token.WithTransform(ctx) // for whole tokens of expressions
 	}
-	out, err := x.route.run(ctx, in)
+	body, err := x.route.run(ctx, in)
 	if err != nil {
 		return answer{}, err
 	}
 	if !shows {
-		hideTransform(out.body)
+		hideTransform(body)
 	}
-	a := answer{status: cmp.Or(out.status, x.route.status), header: out.header}
+	a := answer{status: x.route.status}
 	if x.route.created {
-		a.location = mountOf(x.r) + x.route.location(idOf(out.body))
+		a.location = mountOf(x.r) + x.route.location(idOf(body))
 	}
+	job, queued := body.(*vault.Job)
 	switch {
+	case queued:
+		a.status, a.header, body = http.StatusAccepted, http.Header{x.handler.header.jobID: {job.ID.String()}}, nil
 	case in.shown:
 		a.status = http.StatusOK
 	case x.route.silent:
-		out.body = nil
+		body = nil
 	}
-	if a.body, err = x.encode(ctx, out.body); err != nil {
+	if a.body, err = x.encode(ctx, body); err != nil {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {

@@ -157,7 +157,7 @@ func (o *Options) Check() error {
 	if o == nil {
 		return nil
 	}
-	if strings.ContainsFunc(o.Prefix, func(r rune) bool { return !isHeaderRune(r) }) {
+	if strings.Trim(o.Prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 		return errors.New("httpserver: Options.Prefix may contain only letters, digits, - and _")
 	}
 	if o.MaxBody < 0 || o.MaxResponse < 0 || o.BodyTimeout < 0 {
@@ -169,10 +169,6 @@ func (o *Options) Check() error {
 		}
 	}
 	return nil
-}
-
-func isHeaderRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
 // withDefaults returns the options with defaults in place of zero values.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,7 +38,8 @@ type operation struct {
 	evidence bool
 	// waits means that it may wait for a future event.
 	waits bool
-	run   func(context.Context, *input) (output, error)
+	// run returns the body of the response. A vault.JSON is sent unchanged.
+	run func(context.Context, *input) (any, error)
 	// stream, if set, replaces run. It reads the body and sends the response
 	// itself.
 	stream func(*exchange) (answer, error)
@@ -66,13 +66,6 @@ type input struct {
 	shown  bool // the caller prefers to see the result of a silent operation
 }
 
-// output is the result of an operation.
-type output struct {
-	body   any         // a vault.JSON is sent unchanged
-	status int         // replaces the route's status if not zero
-	header http.Header // more headers of the response
-}
-
 // decoder is a parameter type that decodes its own JSON.
 type decoder[P any] interface {
 	*P
@@ -90,13 +83,12 @@ func decode[P any, D decoder[P]](ctx context.Context, in *input) (p P, err error
 // query runs an operation that takes parameters in the body and returns a
 // result.
 func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (T, error)) operation {
-	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (any, error) {
 		p, err := decode[P, D](ctx, in)
 		if err != nil {
-			return output{}, err
+			return nil, err
 		}
-		t, err := do(in.client, ctx, p)
-		return output{body: t}, err
+		return do(in.client, ctx, p)
 	}}
 }
 
@@ -135,25 +127,23 @@ func repeatable(op operation) operation {
 
 // document runs an operation on a body that may be any JSON.
 func document(do func(*vault.Client, context.Context, any) (vault.JSON, error)) operation {
-	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		out, err := do(in.client, ctx, vault.JSON(in.body))
-		return output{body: out}, err
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (any, error) {
+		return do(in.client, ctx, vault.JSON(in.body))
 	}}
 }
 
 // list returns the entities that match the query.
 func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, context.Context, F) (T, error)) operation {
-	return operation{lists: true, reads: true, run: func(ctx context.Context, in *input) (output, error) {
+	return operation{lists: true, reads: true, run: func(ctx context.Context, in *input) (any, error) {
 		asked, err := parseQuery(in.query)
 		if err != nil {
-			return output{}, err
+			return nil, err
 		}
 		f, err := filter(asked)
 		if err := cmp.Or(asked.refuseOthers(), err); err != nil {
-			return output{}, err
+			return nil, err
 		}
-		page, err := do(in.client, ctx, f)
-		return output{body: page}, err
+		return do(in.client, ctx, f)
 	}}
 }
 
@@ -231,24 +221,22 @@ func show[T any](do func(*vault.Client, context.Context) (T, error)) operation {
 
 // read returns one entity.
 func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (T, error)) operation {
-	return operation{reads: true, run: func(ctx context.Context, in *input) (output, error) {
-		t, err := do(in.client, ctx, id(in.id))
-		return output{body: t}, err
+	return operation{reads: true, run: func(ctx context.Context, in *input) (any, error) {
+		return do(in.client, ctx, id(in.id))
 	}}
 }
 
 // replace replaces an entity by the parameters in the body.
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
-	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (any, error) {
 		var p P
 		if err := in.room.Work(ctx); err != nil {
-			return output{}, err
+			return nil, err
 		}
 		if err := decodeReplacement(in.body, D(&p)); err != nil {
-			return output{}, err
+			return nil, err
 		}
-		t, err := do(in.client, ctx, id(in.id), p)
-		return output{body: t}, err
+		return do(in.client, ctx, id(in.id), p)
 	}}
 }
 
@@ -277,35 +265,32 @@ func replaceOwn[P, T any, D decoder[P]](do func(*vault.Client, context.Context, 
 
 // update applies the merge patch in the body to an entity.
 func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID, any) (*T, error)) operation {
-	return operation{takes: patchBody, run: func(ctx context.Context, in *input) (output, error) {
-		t, err := do(in.client, ctx, id(in.id), vault.JSON(in.body))
-		return output{body: t}, err
+	return operation{takes: patchBody, run: func(ctx context.Context, in *input) (any, error) {
+		return do(in.client, ctx, id(in.id), vault.JSON(in.body))
 	}}
 }
 
 // act performs an action on an entity that takes no parameters.
 func act[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (*T, error)) operation {
-	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (output, error) {
+	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (any, error) {
 		if err := in.noFields(); err != nil {
-			return output{}, err
+			return nil, err
 		}
-		t, err := do(in.client, ctx, id(in.id))
-		return output{body: t}, err
+		return do(in.client, ctx, id(in.id))
 	}}
 }
 
 // remove deletes an entity.
 func remove[ID any](id func(string) ID, do func(*vault.Client, context.Context, ID) error) operation {
-	return operation{run: func(ctx context.Context, in *input) (output, error) {
-		return output{}, do(in.client, ctx, id(in.id))
+	return operation{run: func(ctx context.Context, in *input) (any, error) {
+		return nil, do(in.client, ctx, id(in.id))
 	}}
 }
 
 // keyless returns an operation that needs no key.
 func keyless(do func(context.Context) (any, error)) operation {
-	return operation{open: true, reads: true, run: func(ctx context.Context, _ *input) (output, error) {
-		body, err := do(ctx)
-		return output{body: body}, err
+	return operation{open: true, reads: true, run: func(ctx context.Context, _ *input) (any, error) {
+		return do(ctx)
 	}}
 }
 

@@ -19,24 +19,19 @@ const reactLease = 70 * time.Second
 // react runs a reactor. Its code has effects outside the vault, so the
 // idempotency key is claimed before it runs. A run with a callback URL is
 // accepted at once; the callback gets the result.
-func (h *handler) react() operation {
-	return operation{takes: jsonBody, lease: reactLease, run: func(ctx context.Context, in *input) (output, error) {
+func react() operation {
+	return operation{takes: jsonBody, lease: reactLease, run: func(ctx context.Context, in *input) (any, error) {
 		if len(bytes.TrimSpace(in.body)) == 0 {
 			in.body = []byte("{}")
 		}
 		p, err := decode[vault.ReactParams](ctx, in)
 		if err != nil {
-			return output{}, err
+			return nil, err
 		}
 		if p.CallbackURL == "" {
-			result, err := in.client.React(ctx, entityID(in.id), p)
-			return output{body: result}, err
+			return in.client.React(ctx, entityID(in.id), p)
 		}
-		job, err := in.client.ReactAsync(ctx, entityID(in.id), p)
-		if err != nil {
-			return output{}, err
-		}
-		return output{status: http.StatusAccepted, header: http.Header{h.header.jobID: {job.ID.String()}}}, nil
+		return in.client.ReactAsync(ctx, entityID(in.id), p)
 	}}
 }
 

@@ -65,7 +65,7 @@ func (h *handler) table() []route {
 		{put, "/reactors/{id}", "reactor:update", 200, replace(entityID, (*vault.Client).ReplaceReactor)},
 		{patch, "/reactors/{id}", "reactor:update", 204, silent(update(entityID, (*vault.Client).PatchReactor))},
 		{del, "/reactors/{id}", "reactor:delete", 204, remove(entityID, (*vault.Client).DeleteReactor)},
-		{post, "/reactors/{id}/react", "token:use", 200, h.react()},
+		{post, "/reactors/{id}/react", "token:use", 200, react()},
 
 		{post, "/proxies", "proxy:create", 201, created(query((*vault.Client).CreateProxy))},
 		{get, "/proxies", "proxy:read", 200, list(codeFilter, (*vault.Client).ListProxies)},
@@ -86,10 +86,10 @@ func logRoutes() []route {
 	return []route{
 		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
 		{get, "/logs/follow", "log:read", 200, followLogs()},
-		{get, "/logs/checkpoint", "log:read", 200, logCheckpoint()},
+		{get, "/logs/checkpoint", "log:read", 200, plainText(func(x *exchange) ([]byte, error) { return x.client.LogCheckpoint(x.ctx) })},
 		{get, "/logs/consistency", "log:read", 200, logConsistency()},
 		{get, "/logs/evidence", "log:read", 200, logEvidence()},
-		{get, "/logs/{id}/proof", "log:read", 200, logProof()},
+		{get, "/logs/{id}/proof", "log:read", 200, plainText(func(x *exchange) ([]byte, error) { return x.client.LogProof(x.ctx, entityID(x.r.PathValue("id"))) })},
 		{get, "/logs/entity-types", "log:read", 200, plainList((*vault.Client).ListEntityTypes)},
 	}
 }

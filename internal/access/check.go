@@ -33,14 +33,10 @@ func cleanContainer(path string) (string, bool) {
 	if strings.Contains(path, "//") || strings.Count(path, "/") > maxSegments+1 {
 		return "", false
 	}
-	if strings.ContainsFunc(path, func(r rune) bool { return r != '/' && !segmentRune(r) }) {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/") != "" {
 		return "", false
 	}
 	return strings.ToLower(path), true
-}
-
-func segmentRune(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
 // CheckContainers returns the containers of a token in their stored form:

@@ -21,13 +21,6 @@ func NameKey(tenant uuid.UUID, kind, name string) storage.Key {
 	return sha256.Sum256([]byte("name\x00" + kind + "\x00" + tenant.String() + "\x00" + name))
 }
 
-// keepNameKey keeps the name key of an updated record, unless it was renamed.
-func keepNameKey(rec, old *storage.Record) {
-	if rec.Name == old.Name {
-		rec.AltKey = old.AltKey
-	}
-}
-
 // CheckName rejects an invalid name.
 func CheckName(name string) error {
 	bad := &form.Problems{}

@@ -116,7 +116,9 @@ func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, message
 		}
 		rec, err := k.seal(op, item, func(rec *storage.Record) {
 			rec.Rev = old.Rev + 1
-			keepNameKey(rec, old)
+			if rec.Name == old.Name { // a renamed entity loses its name key
+				rec.AltKey = old.AltKey
+			}
 		})
 		if err != nil {
 			return nil, err

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
@@ -181,7 +183,9 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	ch.Logs = []storage.Log{op.Entry(audit.Update, t.Row.Type, t.Row.ID)}
 	err := op.Write(ctx, ch)
 	if err == nil {
-		noteChange(ctx, old.Row, t.Row)
+		if uses := core.LineageOf(ctx).Uses; uses != nil { // the response of the run will be stored
+			uses.Changed(uuid.UUID(t.Row.Ord), old.Row.ModifiedAt, t.Row.ModifiedAt)
+		}
 		if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
 			NoteUse(ctx, op.Op, access.TokenRead, t, min(transform, access.Mask), "")
 		}

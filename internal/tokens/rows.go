@@ -183,14 +183,6 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 	uses.Add(use)
 }
 
-// noteChange records that a run changed a token, if the response of the run
-// will be stored.
-func noteChange(ctx context.Context, from, to *storage.Token) {
-	if uses := core.LineageOf(ctx).Uses; uses != nil {
-		uses.Changed(uuid.UUID(to.Ord), from.ModifiedAt, to.ModifiedAt)
-	}
-}
-
 // see opens rows of a list as the caller may see them, and logs the reads.
 // Where is the condition of the list.
 //

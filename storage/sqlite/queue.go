@@ -134,16 +134,13 @@ func (q *queue) do(ctx context.Context, c call) error {
 	// GetToken 7 to 13 % slower at 1 caller, with no measurable effect at 8 and more
 	// (BenchmarkGet).
 	if first && q.next() {
-		go q.drain()
+		go func() {
+			for q.next() { // until nothing is waiting
+			}
+		}()
 	}
 	<-c.done
 	return unavailable(c.err)
-}
-
-// drain runs groups until nothing is waiting.
-func (q *queue) drain() {
-	for q.next() {
-	}
 }
 
 // next runs the waiting calls, or as many as fit in a group, and reports

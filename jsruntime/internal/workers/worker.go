@@ -75,7 +75,9 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			default: // it is compiled when needed
 			}
 		case kindTell:
-			s.told(f)
+			if answer, ok := s.asking.LoadAndDelete(f.id); ok { // it is still expected
+				answer.(chan frame) <- f
+			}
 		case kindStop:
 			s.halt(f.id)
 		case kindReply:
@@ -227,14 +229,6 @@ func (f frame) answer() ([]string, error) {
 		out = append(out, string(f.parts[i]))
 	}
 	return out, nil
-}
-
-// told passes on the reply to a question. It drops a reply that is no longer
-// expected.
-func (s *server) told(f frame) {
-	if answer, ok := s.asking.LoadAndDelete(f.id); ok {
-		answer.(chan frame) <- f
-	}
 }
 
 // maxPreload limits how many units are compiled before they are needed.

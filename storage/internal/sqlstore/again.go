@@ -36,7 +36,7 @@ func (s *Store) retried(ctx context.Context, from *readPool, do func(*readConn) 
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	until := s.retryUntil(ctx)
+	until := s.dialect.Outage.Until(ctx)
 	replaced := false
 	for n := 1; ; n++ {
 		t := s.try(ctx, until, from, do)
@@ -46,7 +46,7 @@ func (s *Store) retried(ctx context.Context, from *readPool, do func(*readConn) 
 		case t.lost && t.again && !replaced:
 			replaced = true
 			continue
-		case !t.again || !s.passes(t.err) || !time.Now().Before(until):
+		case !t.again || !s.dialect.Outage.Passes(t.err) || !time.Now().Before(until):
 			return t.err
 		}
 		if err := pace.Sleep(ctx, min(RetryPause(n), time.Until(until))); err != nil {
@@ -55,23 +55,9 @@ func (s *Store) retried(ctx context.Context, from *readPool, do func(*readConn) 
 	}
 }
 
-// retryUntil returns the time until which a call that begins now is retried. It is
-// zero if the database does not go out of reach.
-func (s *Store) retryUntil(ctx context.Context) time.Time {
-	if s.dialect.Outage.Until == nil {
-		return time.Time{}
-	}
-	return s.dialect.Outage.Until(ctx)
-}
-
 // RetryPause returns the pause after the n-th attempt of a call.
 func RetryPause(n int) time.Duration {
 	return pace.Backoff(n, 5*time.Millisecond, 500*time.Millisecond)
-}
-
-// passes reports whether the same call may succeed later.
-func (s *Store) passes(err error) bool {
-	return s.dialect.Outage.Passes != nil && s.dialect.Outage.Passes(err)
 }
 
 // outcome is the result of one attempt.

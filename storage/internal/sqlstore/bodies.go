@@ -67,7 +67,7 @@ func (s *Store) addBodies(ctx context.Context, page []storage.Token, maxBytes in
 // large reads a token with a large body, when it is its turn.
 func (s *Store) large(ctx context.Context, t *storage.Token) ([]storage.Token, error) {
 	if s.within == nil {
-		if err := s.bodies.Enter(ctx, s.retryUntil(ctx), TurnAtLeast); err != nil {
+		if err := s.bodies.Enter(ctx, s.dialect.Outage.Until(ctx), TurnAtLeast); err != nil {
 			return nil, err
 		}
 		defer func() { <-s.bodies }()

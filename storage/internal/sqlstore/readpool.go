@@ -104,7 +104,7 @@ func (s *Store) enterList(ctx context.Context, tenant storage.ID) (leave func(),
 	if s.dialect.TenantLists == 0 || s.within != nil {
 		return func() {}, nil
 	}
-	return s.listing.Enter(ctx, tenant, s.retryUntil(ctx))
+	return s.listing.Enter(ctx, tenant, s.dialect.Outage.Until(ctx))
 }
 
 // kept returns the most recently used idle connection, or nil. It closes idle

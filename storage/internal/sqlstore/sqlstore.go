@@ -149,7 +149,8 @@ type Dialect struct {
 // Outage configures how reads handle a database that is out of reach for a
 // while. With the zero value, reads fail.
 type Outage struct {
-	// Until returns the time until which a call that begins now is retried.
+	// Until returns the time until which a call that begins now is retried. It and
+	// Passes are nil for a database that does not go out of reach.
 	Until func(context.Context) time.Time
 
 	// Limit, if not zero, is how long a list may take before the store cancels
@@ -192,6 +193,10 @@ type Store struct {
 // Dialect.Conns connections, which nothing else may use. The caller closes the
 // database after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
+	if d.Outage.Until == nil {
+		d.Outage.Until = func(context.Context) (never time.Time) { return never }
+		d.Outage.Passes = func(error) bool { return false }
+	}
 	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes, bodies: make(Turns, max(1, d.Conns/4))}
 	s.listing = NewTurnsBy[storage.ID](d.TenantLists)
 	s.texts = s.pointTexts()
@@ -334,18 +339,15 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		if err = s.ready(ctx); err == nil {
 			err = s.within.one(run, s.texts[p], take, args)
 		}
-		if err = cmp.Or(s.fail(err), malformed); err != nil {
-			return false, err
-		}
-		return found, nil
+	} else {
+		err = s.on(ctx, s.points, func(l *readConn) (bool, error) {
+			found, malformed = false, nil
+			if s.dialect.Prepared {
+				return true, l.prepared[p].Query(run, take, args...)
+			}
+			return true, l.direct.Query(run, s.texts[p], take, args...)
+		})
 	}
-	err = s.on(ctx, s.points, func(l *readConn) (bool, error) {
-		found, malformed = false, nil
-		if s.dialect.Prepared {
-			return true, l.prepared[p].Query(run, take, args...)
-		}
-		return true, l.direct.Query(run, s.texts[p], take, args...)
-	})
 	if err = cmp.Or(s.fail(err), malformed); err != nil {
 		return false, err
 	}
