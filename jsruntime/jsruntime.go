@@ -53,8 +53,8 @@ type runtime = script.Runtime
 
 var _ script.Reporter = (*Workers)(nil)
 
-// New returns a runtime that isolates code in worker processes, and starts the
-// first of them in the background. [Workers.Ready] and every call report an
+// New returns a runtime that isolates code in worker processes. Unless
+// [Options.Lazy] is set, it starts the first of them in the background. [Workers.Ready] and every call report an
 // error if that fails. Code never runs in the embedding process instead.
 func New(opts *Options) *Workers {
 	pool := workers.New((*workers.Options)(opts))
@@ -143,6 +143,9 @@ type Options struct {
 	// worker, with the secrets that they read. The program only needs to call
 	// [WorkerMain].
 	WorkerPath string
+	// Lazy starts no worker before the first run. It is for programs that seldom
+	// run code.
+	Lazy bool
 	// Logger receives the panics of the JavaScript engine, with the function
 	// and line, and the names of the tenant and the program. They contain no
 	// data that the code was given. The default is [slog.Default].

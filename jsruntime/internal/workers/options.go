@@ -26,6 +26,7 @@ type Options struct {
 	Modules                      string
 	ShareWorkers                 bool
 	WorkerPath                   string
+	Lazy                         bool
 	Logger                       *slog.Logger
 }
 

@@ -47,8 +47,8 @@ var (
 	_ script.Reporter = (*Pool)(nil)
 )
 
-// New returns a runtime that isolates code in worker processes, and starts the
-// first of them in the background. [Pool.Ready] and every call report an error
+// New returns a runtime that isolates code in worker processes. Unless the options
+// are lazy, it starts the first of them in the background. [Pool.Ready] and every call report an error
 // if that fails. Code never runs in the embedding process instead.
 func New(opts *Options) *Pool {
 	options := opts.withDefaults()
@@ -60,7 +60,9 @@ func New(opts *Options) *Pool {
 		busy:     map[*worker]bool{},
 		crashes:  crashes{log: options.Logger},
 	}
-	w.keepSpare()
+	if !options.Lazy {
+		w.keepSpare()
+	}
 	return w
 }
 

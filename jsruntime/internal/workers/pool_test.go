@@ -182,6 +182,18 @@ func TestDeadlineAndCancel(t *testing.T) {
 	})
 }
 
+func TestLazy(t *testing.T) {
+	t.Parallel()
+	for _, lazy := range []bool{false, true} {
+		r := New(&Options{Lazy: lazy})
+		r.spares.Wait()
+		if n := r.Stats().Started; (n == 0) != lazy {
+			t.Errorf("lazy %v: %d workers are started", lazy, n)
+		}
+		must.Do(t, r.Close())
+	}
+}
+
 func TestClose(t *testing.T) {
 	t.Parallel()
 	r := New(nil)

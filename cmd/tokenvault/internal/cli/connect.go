@@ -21,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
+	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaultkms"
@@ -224,7 +225,7 @@ func (c *call) openVault() (*opened, error) {
 	}
 	logger := slog.New(slog.NewTextHandler(c.Err, nil))
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
-		SweepEvery: -1, WorkEvery: -1, Evidence: evidence, Runtime: new(serve.LateRuntime),
+		SweepEvery: -1, WorkEvery: -1, Evidence: evidence, Runtime: jsruntime.New(&jsruntime.Options{Lazy: true}),
 		Logger: logger, Egress: c.target.Egress(), OpenKey: c.target.TenantKeys(logger),
 	})
 	if errors.Is(err, vault.ErrWrongKey) {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -114,7 +114,7 @@ func newWorld(t *testing.T, way string) *world {
 func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
 	t.Helper()
 	store := must.Get(sqlite.Open(t.Context(), file))(t)
-	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: new(serve.LateRuntime),
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: jsruntime.New(&jsruntime.Options{Lazy: true}),
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}))(t)
 	t.Cleanup(func() {
 		must.Match(t, "Close", v.Close(), nil)
