@@ -7,7 +7,7 @@ import (
 	"crypto"
 	"crypto/hkdf"
 	"crypto/hmac"
-	_ "crypto/md5"
+	_ "crypto/md5" // the digests register themselves
 	"crypto/pbkdf2"
 	"crypto/rand"
 	_ "crypto/sha1"
@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/dop251/goja"
-	_ "golang.org/x/crypto/ripemd160" // Node has it, and old protocols use it
+	_ "golang.org/x/crypto/ripemd160" //nolint:staticcheck // Node has it, and old protocols use it
 	"golang.org/x/crypto/scrypt"
 
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/native"
