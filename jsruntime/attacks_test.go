@@ -53,9 +53,7 @@ func contained(t *testing.T, r script.Runtime, attack, innocent, want string) {
 	t.Helper()
 	out, err := runBody(r, "attacker", attack, loopTime)
 	t.Logf("got %.20s, %s", out, explain(err))
-	if got, err := runBody(r, "other", innocent, patience); err != nil || got != want {
-		t.Errorf("the next tenant got %q, %s", got, explain(err))
-	}
+	must.Same(t, "the next tenant", want, must.Get(runBody(r, "other", innocent, patience))(t))
 }
 
 // TestAttacks runs code that hangs or kills a plain engine. The process

@@ -169,10 +169,8 @@ func TestPanickingLogDoesNotAffectTheRun(t *testing.T) {
 			"error":   func() { panic(errors.New("4242424242424242")) },
 			"runtime": func() { _, _ = new(fakeHost).answer(context.Background(), "", nil) },
 		} {
-			out, err := run(r, "module.exports = () => { console.log('x'); return 1 }", "{}", &badLog{fail: fail})
-			if err != nil || out != "1" {
-				t.Errorf("%s: got %s, %s", name, out, explain(err))
-			}
+			out := must.Get(run(r, "module.exports = () => { console.log('x'); return 1 }", "{}", &badLog{fail: fail}))(t)
+			must.Same(t, name, "1", out)
 		}
 	})
 }

@@ -31,10 +31,8 @@ func TestTopLevelAwait(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			out, err := r.Run(ctx, script.Program{Tenant: "t", Source: c.code}, nil, &fakeHost{})
-			if err != nil || string(out) != c.want {
-				t.Errorf("got %s, %s, want %s", out, explain(err), c.want)
-			}
+			out := must.Get(r.Run(ctx, script.Program{Tenant: "t", Source: c.code}, nil, &fakeHost{}))(t)
+			must.Same(t, "the result", c.want, string(out))
 		})
 	}
 }
@@ -70,9 +68,7 @@ func TestCrashIsContained(t *testing.T) {
 	} else if e := scriptError(t, err); e.Kind != script.Crash {
 		t.Errorf("got %s, want a crash", explain(err))
 	}
-	if got, err := runBody(r, "t", "return 1", patience); err != nil || got != "1" {
-		t.Errorf("the next run got %s, %s", got, explain(err))
-	}
+	must.Same(t, "the next run", "1", must.Get(runBody(r, "t", "return 1", patience))(t))
 	must.Same(t, "crashes were counted", 1, r.Stats().Crashes)
 	for _, word := range []string{"tenant=t", "program=test", "runtime error", "goja"} {
 		if !strings.Contains(log.String(), word) {

@@ -142,9 +142,7 @@ func TestHostilePackages(t *testing.T) {
 		"try { require('thief').read() } catch (e) { return [e.code, e.message.includes('fs.readFileSync')] }":                                        `["ERR_ACCESS_DENIED",true]`,
 		"return [require('within')===require('plain'), require('thief').up('./in.js')===require('plain')]":                                            "[true,true]",
 	} {
-		if got, err := runBody(r, "t", body, patience); err != nil || got != want {
-			t.Errorf("%s: got %s, %s, want %s", body, got, explain(err), want)
-		}
+		must.Same(t, body, want, must.Get(runBody(r, "t", body, patience))(t))
 	}
 	_, err := runBody(r, "t", "require('greedy')()", patience)
 	must.Same(t, "a greedy package ends with", script.Memory, scriptError(t, err).Kind)

@@ -30,10 +30,8 @@ func TestUnhandledRejections(t *testing.T) {
 			host := &fakeHost{}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			out, err := jsruntime.NewInProcess(nil).Run(ctx, script.Program{Tenant: "t", Source: asFunction(c.body)}, nil, host)
-			if err != nil || string(out) != c.want {
-				t.Errorf("got %s, %s, want %s", out, explain(err), c.want)
-			}
+			out := must.Get(jsruntime.NewInProcess(nil).Run(ctx, script.Program{Tenant: "t", Source: asFunction(c.body)}, nil, host))(t)
+			must.Same(t, "the result", c.want, string(out))
 			must.Same(t, "log", c.lines, host.lines)
 		})
 	}

@@ -57,10 +57,7 @@ func TestModuleForms(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				must.Match(t, "Check", r.Check(context.Background(), script.Program{Source: source}), nil)
-				got, err := run(r, source, `{"args":{"x":42}}`, &fakeHost{})
-				if err != nil || got != "42" {
-					t.Errorf("got %s, %s", got, explain(err))
-				}
+				must.Same(t, "the result", "42", must.Get(run(r, source, `{"args":{"x":42}}`, &fakeHost{}))(t))
 			})
 		}
 	})
@@ -164,10 +161,7 @@ func TestArgument(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				for range 2 {
-					got, err := run(r, c.source, c.input, &fakeHost{})
-					if err != nil || got != c.want {
-						t.Errorf("got %s, %s, want %s", got, explain(err), c.want)
-					}
+					must.Same(t, "the result", c.want, must.Get(run(r, c.source, c.input, &fakeHost{}))(t))
 				}
 			})
 		}

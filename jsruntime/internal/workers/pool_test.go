@@ -115,9 +115,7 @@ func TestTenantLimit(t *testing.T) {
 	}
 	close(release)
 	for _, done := range runs {
-		if err := <-done; err != nil {
-			t.Errorf("a run within the limits got %v", err)
-		}
+		must.Match(t, "a run within the limits", <-done, nil)
 	}
 }
 
