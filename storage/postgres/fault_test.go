@@ -2,14 +2,10 @@ package postgres_test
 
 import (
 	"database/sql"
-	"fmt"
 	"net/url"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -47,63 +43,6 @@ func number(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
 	t.Helper()
 	must.Do(t, db.QueryRow(query, args...).Scan(&n))
 	return n
-}
-
-// TestKilledConnectionsLoseAndRepeatNothing kills every connection again and again while
-// writers create and update tokens.
-func TestKilledConnectionsLoseAndRepeatNothing(t *testing.T) {
-	t.Parallel()
-	address := postgres.Vaults.URL(t)
-	name := fmt.Sprintf("vault-%x", newID())
-	s := openAt(t, with(t, address, "application_name", name), nil)
-	db := database(t, address)
-	tenant := newID()
-
-	const writers = 16
-	each, kills := long.Rounds(8, 40), long.Rounds(6, 30)
-	acknowledged := make(chan struct{}, writers*each)
-	stopped := make(chan struct{})
-	var created, updated atomic.Int64
-	var work sync.WaitGroup
-	for range writers {
-		work.Go(func() {
-			for range each {
-				c := sample(tenant, 1)
-				if err := s.Write(t.Context(), c); err != nil {
-					t.Errorf("create: %v", err)
-					return
-				}
-				created.Add(1)
-				u := sample(tenant, 1)
-				u.UpdateTokens = []storage.TokenUpdate{{Rev: 1, Token: c.InsertTokens[0], KeepHashes: true}}
-				u.InsertTokens = nil
-				if err := s.Write(t.Context(), u); err != nil {
-					t.Errorf("update: %v", err)
-					return
-				}
-				updated.Add(1)
-				acknowledged <- struct{}{}
-			}
-		})
-	}
-	go func() { defer close(stopped); work.Wait() }()
-	for range kills {
-		for range writers * each / kills {
-			select {
-			case <-acknowledged:
-			case <-stopped:
-			}
-		}
-		must.Get(db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name))(t)
-	}
-	<-stopped
-
-	if got := number(t, db, "SELECT count(*) FROM vault_tokens WHERE rev = 2"); int64(got) != created.Load() || got != writers*each {
-		t.Errorf("%d tokens at revision 2, %d created, want %d", got, created.Load(), writers*each)
-	}
-	must.Same(t, "log entries", created.Load()+updated.Load(), int64(number(t, db, "SELECT count(*) FROM vault_logs")))
-	must.Same(t, "the counters say", writers*each, number(t, db, "SELECT sum(n) FROM vault_token_counts"))
-	must.Same(t, "hashes", 2*writers*each, number(t, db, "SELECT count(*) FROM vault_token_hashes"))
 }
 
 // TestChangeIsAppliedOnceDespiteLostConnection cuts the connection at the worst times: before the server

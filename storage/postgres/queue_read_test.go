@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // ask starts a reading, which may begin a statement.
@@ -81,9 +83,7 @@ func TestCanceledReadingsDoNotWait(t *testing.T) {
 			t.Errorf("a reading whose statement runs: %v", err)
 		}
 		q.end <- struct{}{}
-		if err := <-staying; err != nil {
-			t.Errorf("the other reading of the statement: %v", err)
-		}
+		must.Match(t, "the other reading of the statement", <-staying, nil)
 	})
 }
 
@@ -103,9 +103,7 @@ func TestReadingsDoNotWaitForHangingStatement(t *testing.T) {
 				}
 			}
 			q.end <- struct{}{}
-			if err := <-hangs; err != nil {
-				t.Error(err)
-			}
+			must.Match(t, "the statement that hung", <-hangs, nil)
 			q.expect(t, 1) // the log entry, which has waited
 			q.end <- struct{}{}
 		}

@@ -642,10 +642,7 @@ func TestPurgeVisitsDeletedRowsOnce(t *testing.T) {
 	}
 	s.atMost(t, 8, rows, func(t *testing.T, db *postgres.Store) {
 		for more := true; more; {
-			var err error
-			if more, err = db.Purge(t.Context(), s.tenant, deletedAtOnce); err != nil {
-				t.Fatal(err)
-			}
+			more = must.Get(db.Purge(t.Context(), s.tenant, deletedAtOnce))(t)
 		}
 	})
 	for _, table := range []string{"tokens", "token_hashes", "logs", "records"} {

@@ -384,10 +384,7 @@ func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 		"the tenant is deleted": {func(t *testing.T, s *Store) {
 			t.Helper()
 			for more := true; more; {
-				var err error
-				if more, err = s.Purge(t.Context(), tenant, 100); err != nil {
-					t.Fatal(err)
-				}
+				more = must.Get(s.Purge(t.Context(), tenant, 100))(t)
 			}
 		}, 0},
 		"an update in the same group": {func(t *testing.T, s *Store) {

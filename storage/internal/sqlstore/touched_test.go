@@ -182,17 +182,12 @@ func newShelf(t *testing.T, connector sqldriver.Connector, name, migrations stri
 	s := &shelf{to: &recorder{Connector: connector}}
 	db := sqlx.NewDb(sql.OpenDB(s.to), name)
 	t.Cleanup(func() { _ = db.Close() })
-	all, err := ReadMigrations(os.DirFS(migrations))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(ReadMigrations(os.DirFS(migrations)))(t)
 	for _, m := range all {
 		db.MustExec(m.SQL)
 	}
 	load(db)
-	if s.store, err = New(t.Context(), db, d); err != nil {
-		t.Fatal(err)
-	}
+	s.store = must.Get(New(t.Context(), db, d))(t)
 	t.Cleanup(s.store.Close)
 	return s
 }
