@@ -65,9 +65,7 @@ func newWorld(t testing.TB, dsn string) *world {
 	t.Cleanup(func() { _ = db.Close() })
 	srv := httptest.NewServer(httpserver.Handler(w.Vault.Vault, nil))
 	t.Cleanup(srv.Close)
-	if w.remote, err = vaultclient.New(srv.URL, w.PrivateKey, nil); err != nil {
-		t.Fatal(err)
-	}
+	w.remote = must.Get(vaultclient.New(srv.URL, w.PrivateKey, nil))(t)
 	return w
 }
 

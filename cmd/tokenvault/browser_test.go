@@ -80,13 +80,8 @@ func newAttack(t *testing.T) *attack {
 	t.Cleanup(a.site.Close)
 	path, key := filepath.Join(a.folder, "vault.db"), vault.NewKey()
 	a.env = []string{"TOKENVAULT_DB=" + path, "TOKENVAULT_MASTER_KEY=" + key.Text()}
-	store, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.v, err = vault.Open(t.Context(), store, key, &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(sqlite.Open(t.Context(), path))(t)
+	a.v = must.Get(vault.Open(t.Context(), store, key, &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}))(t)
 	t.Cleanup(func() { _ = a.v.Close() })
 	a.tenants()
 	return a

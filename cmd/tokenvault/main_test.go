@@ -277,9 +277,7 @@ func TestServeByEnvironment(t *testing.T) {
 	}
 	for _, s := range servers {
 		must.Do(t, s.Process.Signal(syscall.SIGTERM))
-		if err := <-s.ended; err != nil {
-			t.Errorf("after SIGTERM: %v", err)
-		}
+		must.Match(t, "after SIGTERM", <-s.ended, nil)
 	}
 	quiet := serve(t, folder, key, db, schema)
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {

@@ -38,9 +38,7 @@ func newWithdrawing(t *testing.T) *withdrawing {
 	w.deleted, w.rekeyed, w.kept = w.application("Deleted", vault.ApplicationPrivate), w.application("Rekeyed", vault.ApplicationPrivate), w.application("Kept", vault.ApplicationPrivate)
 	w.public, err = w.Authenticate(t.Context(), w.application("Public", vault.ApplicationPublic).Key)
 	must.Do(t, err)
-	if w.session, err = w.public.CreateSession(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.session = must.Get(w.public.CreateSession(t.Context()))(t)
 	err = w.owner().AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: w.session.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.clock.Now().Add(24 * time.Hour)})
 	must.Do(t, err)
 	return w

@@ -57,9 +57,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 	aead, err := seal.NewAEAD(seal.RandomKey())
 	must.Do(t, err)
 	w := &world{key: &countedKey{AEAD: aead}, store: records{}, tenant: uuid.New()}
-	if w.ring, err = seal.NewRing(time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	w.ring = must.Get(seal.NewRing(time.Now()))(t)
 	w.seal(t, w.ring)
 	w.wrap(t, w.ring)
 	w.Cache = New(Config[string]{
@@ -76,10 +74,7 @@ func (w *world) seal(t *testing.T, ring *seal.Ring) {
 	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: ring.Version()}
 	location := seal.RecordLocation(&rec)
 	location.Tenant = w.tenant
-	var err error
-	if rec.Body, err = ring.Seal(&location, []byte("the document")); err != nil {
-		t.Fatal(err)
-	}
+	rec.Body = must.Get(ring.Seal(&location, []byte("the document")))(t)
 	w.store[KindTenant] = []storage.Record{rec}
 }
 
@@ -200,9 +195,7 @@ func TestOperationsShareOneUnwrap(t *testing.T) {
 		must.Match(t, "a caller that was cancelled", <-gone, context.Canceled)
 		close(answer)
 		for range callers {
-			if err := <-errs; err != nil {
-				t.Error(err)
-			}
+			must.Match(t, "a caller", <-errs, nil)
 		}
 		must.Same(t, "the master key was used", int32(1), w.key.opened.Load())
 	})

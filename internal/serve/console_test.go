@@ -87,9 +87,7 @@ func (s *running) await(pattern string) string {
 func (s *running) end() {
 	s.t.Helper()
 	s.stop()
-	if err := <-s.ended; err != nil {
-		s.t.Errorf("the server ended with %v", err)
-	}
+	must.Match(s.t, "the server ended", <-s.ended, nil)
 }
 
 const linkPattern = `https?://\S+\?link=[A-Z0-9]+`

@@ -250,8 +250,8 @@ func (m *mixture) verify(v *vault.Vault) string {
 	return m.others(v)
 }
 
-// signs returns what is wrong with a vault that has found a change: it raises no alarm,
-// or it writes to the anchor although its tree is gone.
+// signs returns what is wrong with a vault that has found a change. The vault must raise
+// an alarm, and must leave the anchor alone when the vault's tree is gone.
 func (m *mixture) signs(v *vault.Vault, found string) string {
 	s, err := v.EvidenceStatus()
 	switch {
