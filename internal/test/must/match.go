@@ -13,16 +13,18 @@ import (
 // succeeds.
 func Match(t testing.TB, what string, err, want error) {
 	t.Helper()
-	text, ok := errors.AsType[Text](want)
+	text, ok := errors.AsType[textError](want)
 	if ok && (err == nil || !strings.Contains(err.Error(), string(text))) || !ok && !errors.Is(err, want) {
 		t.Errorf("%s: %v, want %v", what, err, want)
 	}
 }
 
-// Text, as an expected error, stands for every error whose text contains it.
-type Text string
+// Text returns an expected error that stands for every error with a text.
+func Text(part string) error { return textError(part) }
 
-func (t Text) Error() string { return "an error with the text " + strconv.Quote(string(t)) }
+type textError string
+
+func (t textError) Error() string { return "an error with the text " + strconv.Quote(string(t)) }
 
 // Fail returns a function that is Match for a call with a result:
 //
