@@ -124,7 +124,7 @@ func modulo(a, b decimal) decimal {
 	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}
 }
 
-// round returns an integer, or a number with at most so many digits after the
+// round returns an integer, or a number with at most that many digits after the
 // point. It rounds halves away from zero.
 func round(ev *evaluator, in jsonx.Value, args []arg) jsonx.Value {
 	digits, a := args[0].n, readInput(ev, in)
