@@ -67,8 +67,8 @@ func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Contex
 	op := &Op{Caller: c, State: c.readNow}
 	op.readNow = nil
 	ctx, end := op.tellCall(ctx, verb)
+	inside := ctx
 	if err = op.begin(ctx, verb); err == nil {
-		inside := ctx
 		if verb.Large && admission.Of(ctx) == nil {
 			room := op.Room(nil)
 			defer room.Leave()
@@ -77,7 +77,8 @@ func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Contex
 		out, err = do(inside, op)
 	}
 	if err != nil && verb.Kind != "" {
-		c.Denied(ctx, verb.Name, verb.Permission, err)
+		admission.Of(inside).Rest() // an entry about it waits for the database
+		op.Denied(ctx, verb.Name, verb.Permission, err)
 	}
 	if end != nil {
 		end(err)
