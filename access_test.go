@@ -64,10 +64,10 @@ func TestContainersInherit(t *testing.T) {
 			name string
 			err  error
 		}{
-			{"create", errOf(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{container}}))},
-			{"read", errOf(c.GetToken(t.Context(), tok.ID))},
-			{"update", errOf(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{"a":"b"}}`)))},
-			{"use", errOf(c.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))},
+			{"create", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{container}}))},
+			{"read", must.Err(c.GetToken(t.Context(), tok.ID))},
+			{"update", must.Err(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{"a":"b"}}`)))},
+			{"use", must.Err(c.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))},
 			{"delete", c.DeleteToken(t.Context(), tok.ID)},
 		} {
 			wantAllowed(t, tt.name+" in "+container, tt.err, allowed)
@@ -118,7 +118,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	mine := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
 	theirs := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
 	for id, patch := range map[string]string{mine.ID: `{"containers":["/theirs/"]}`, theirs.ID: `{"containers":["/mine/"]}`} {
-		wantError(t, patch, errOf(c.PatchToken(t.Context(), id, vault.JSON(patch))), vault.ErrForbidden)
+		wantError(t, patch, must.Err(c.PatchToken(t.Context(), id, vault.JSON(patch))), vault.ErrForbidden)
 	}
 	_, err := c.PatchToken(t.Context(), mine.ID, vault.JSON(`{"containers":["/mine/","/theirs/"]}`))
 	wantError(t, "to a place beside the old one", err, vault.ErrForbidden)
@@ -136,14 +136,14 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	operations := map[vault.Permission]func(*vault.Client) error{
 		"token:create": func(c *vault.Client) error {
-			return errOf(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
+			return must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 		},
-		"token:read":   func(c *vault.Client) error { return errOf(c.GetToken(t.Context(), tok.ID)) },
-		"token:update": func(c *vault.Client) error { return errOf(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{}`))) },
+		"token:read":   func(c *vault.Client) error { return must.Err(c.GetToken(t.Context(), tok.ID)) },
+		"token:update": func(c *vault.Client) error { return must.Err(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{}`))) },
 		"token:search": func(c *vault.Client) error {
-			return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card"}))
+			return must.Err(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card"}))
 		},
-		"token:use":    func(c *vault.Client) error { return errOf(c.Detokenize(t.Context(), vault.JSON(`"{{ tok }}"`))) },
+		"token:use":    func(c *vault.Client) error { return must.Err(c.Detokenize(t.Context(), vault.JSON(`"{{ tok }}"`))) },
 		"token:delete": func(c *vault.Client) error { return c.DeleteToken(t.Context(), tok.ID) },
 	}
 	for needed, do := range operations {
@@ -174,23 +174,23 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	create(t, v.Owner.Client, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
 	for name, do := range map[string]func(id string) error{
-		"get":    func(id string) error { return errOf(other.GetToken(t.Context(), id)) },
-		"update": func(id string) error { return errOf(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
+		"get":    func(id string) error { return must.Err(other.GetToken(t.Context(), id)) },
+		"update": func(id string) error { return must.Err(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
 		"delete": func(id string) error { return other.DeleteToken(t.Context(), id) },
 	} {
 		theirs, missing := do("ours"), do("none")
 		wantError(t, name, theirs, vault.ErrNotFound)
 		same(t, name+": text", theirs.Error(), missing.Error())
 	}
-	wantError(t, "use", errOf(other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))), vault.ErrInvalid)
+	wantError(t, "use", must.Err(other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))), vault.ErrInvalid)
 	found, total := list(t, other.Client, vault.ListTokensParams{IDs: []string{"ours"}})
 	same(t, "list", found, []string{})
 	same(t, "total", total, 0)
 	page := must.Get(other.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret OR metadata.k:v"}))(t)
 	same(t, "search finds", page.Pagination.TotalItems, 0)
 	app := v.Private.ApplicationID()
-	wantError(t, "application", errOf(other.GetApplication(t.Context(), app)), vault.ErrNotFound)
-	wantError(t, "acting as an application", errOf(other.As(t.Context(), app)), vault.ErrNotFound)
+	wantError(t, "application", must.Err(other.GetApplication(t.Context(), app)), vault.ErrNotFound)
+	wantError(t, "acting as an application", must.Err(other.As(t.Context(), app)), vault.ErrNotFound)
 }
 
 func TestBadKeysAreUnauthenticated(t *testing.T) {
@@ -212,11 +212,11 @@ func TestBadKeysAreUnauthenticated(t *testing.T) {
 		}
 	}
 	_, elsewhere := vaulttest.New(t), vaulttest.New(t)
-	wantError(t, "a key of another vault", errOf(v.Authenticate(t.Context(), elsewhere.PrivateKey)), vault.ErrUnauthenticated)
+	wantError(t, "a key of another vault", must.Err(v.Authenticate(t.Context(), elsewhere.PrivateKey)), vault.ErrUnauthenticated)
 	s := must.Get(v.Public.CreateSession(t.Context()))(t)
-	wantError(t, "a nonce", errOf(v.Authenticate(t.Context(), s.Nonce)), vault.ErrUnauthenticated)
+	wantError(t, "a nonce", must.Err(v.Authenticate(t.Context(), s.Nonce)), vault.ErrUnauthenticated)
 	proxy := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"}))(t)
-	wantError(t, "a proxy's key", errOf(v.Authenticate(t.Context(), proxy.Key)), vault.ErrUnauthenticated)
+	wantError(t, "a proxy's key", must.Err(v.Authenticate(t.Context(), proxy.Key)), vault.ErrUnauthenticated)
 }
 
 func btoi(b bool) int {
@@ -235,7 +235,7 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 			return v.Owner.DeleteApplication(t.Context(), id)
 		},
 		"regenerate": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			return errOf(v.Owner.RegenerateKey(t.Context(), id))
+			return must.Err(v.Owner.RegenerateKey(t.Context(), id))
 		},
 		"delete in Once": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
 			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Owner) (vault.StoredResponse, error) {
@@ -257,7 +257,7 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 			v := vaulttest.New(t)
 			create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			must.Do(t, revoke(t, v, v.Private.ApplicationID()))
-			wantError(t, "the key", errOf(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+			wantError(t, "the key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 			_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			wantError(t, "the client", err, vault.ErrUnauthenticated)
 			wantError(t, "Check", v.Private.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
@@ -276,7 +276,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	create(t, there, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	must.Do(t, tenant.DeleteApplication(t.Context(), app.ID))
 	revoked := time.Now()
-	wantError(t, "on the node that did it", errOf(vaults[0].Authenticate(t.Context(), app.Key)), vault.ErrUnauthenticated)
+	wantError(t, "on the node that did it", must.Err(vaults[0].Authenticate(t.Context(), app.Key)), vault.ErrUnauthenticated)
 	eventually(t, "the other node still takes the key", func() bool {
 		asked := time.Now()
 		err := there.HasPermission(t.Context(), "token:create")
@@ -340,11 +340,11 @@ func TestAs(t *testing.T) {
 	c := must.Get(v.Owner.As(t.Context(), v.Public.ApplicationID()))(t)
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
-	wantError(t, "beyond the application's rights", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
-	wantError(t, "a missing application", errOf(v.Owner.As(t.Context(), uuid.New())), vault.ErrNotFound)
+	wantError(t, "beyond the application's rights", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	wantError(t, "a missing application", must.Err(v.Owner.As(t.Context(), uuid.New())), vault.ErrNotFound)
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)}))(t)
 	v.Clock.Advance(time.Second)
-	wantError(t, "an expired application", errOf(v.Owner.As(t.Context(), app.ID)), vault.ErrUnauthenticated)
+	wantError(t, "an expired application", must.Err(v.Owner.As(t.Context(), app.ID)), vault.ErrUnauthenticated)
 }
 
 // support may see bank accounts masked, and cards in plaintext if their ids mark
@@ -489,7 +489,7 @@ func TestExplainIsRefused(t *testing.T) {
 		"both":                {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, SessionID: app.ID, Permission: "token:read", Containers: bank}, vault.ErrInvalid},
 		"token and container": {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "here", Containers: bank}, vault.ErrInvalid},
 	} {
-		wantError(t, name, errOf(c.client.Explain(ctx, c.params)), c.want)
+		wantError(t, name, must.Err(c.client.Explain(ctx, c.params)), c.want)
 	}
 	if err := new(vault.ExplainParams).UnmarshalJSON([]byte(`{"permission":"token:read","token_id":"here"}`)); err == nil {
 		t.Error("JSON takes a token")
@@ -518,7 +518,7 @@ func TestMasked(t *testing.T) {
 		if err != nil || len(found.Data) != 1 || strings.Contains(string(found.Data[0].Data), visa) {
 			t.Errorf("%s: SearchTokens: %v", name, err)
 		}
-		wantError(t, name+": Detokenize", errOf(m.Detokenize(ctx, "{{ card }}")), vault.ErrForbidden)
+		wantError(t, name+": Detokenize", must.Err(m.Detokenize(ctx, "{{ card }}")), vault.ErrForbidden)
 	}
 	must.Get(v.Owner.Masked().ListApplications(ctx, vault.ListApplicationsParams{}))(t)
 	user := v.Owner.AsUser("ops").Masked()
@@ -540,9 +540,9 @@ func TestAsFollowsTheApplication(t *testing.T) {
 	must.Get(v.Owner.RegenerateKey(t.Context(), app.ID))(t)
 	get(t, c, tok.ID) // it has no key
 	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)))(t)
-	wantError(t, "without its permission", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	wantError(t, "without its permission", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
-	wantError(t, "without its application", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrUnauthenticated)
+	wantError(t, "without its application", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrUnauthenticated)
 }
 
 // The embedding program may act for one of its users, as the tenant or with a

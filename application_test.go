@@ -53,7 +53,7 @@ func TestCreateApplication(t *testing.T) {
 	sameApplication(t, "application listed", &page.Data[0], want)
 	own := must.Get(authenticated(t, v.Vault, got.Key).OwnApplication(t.Context()))(t)
 	sameApplication(t, "own application", own, want)
-	wantError(t, "the tenant's own application", errOf(v.Owner.OwnApplication(t.Context())), vault.ErrNotFound)
+	wantError(t, "the tenant's own application", must.Err(v.Owner.OwnApplication(t.Context())), vault.ErrNotFound)
 }
 
 func TestKeyKinds(t *testing.T) {
@@ -122,11 +122,11 @@ func TestApplicationRules(t *testing.T) {
 	} {
 		p := good()
 		tt.change(&p)
-		wantFields(t, name, errOf(v.Owner.CreateApplication(t.Context(), p)), tt.field)
+		wantFields(t, name, must.Err(v.Owner.CreateApplication(t.Context(), p)), tt.field)
 	}
 	p := good()
 	p.Name = strings.Repeat("ä", 200)
-	wantError(t, "a name of 200 characters", errOf(v.Owner.CreateApplication(t.Context(), p)), nil)
+	wantError(t, "a name of 200 characters", must.Err(v.Owner.CreateApplication(t.Context(), p)), nil)
 	var read vault.ApplicationParams
 	wantFields(t, "unknown fields", read.UnmarshalJSON([]byte(`{"name":"x","key":"y","rules":[{"colour":1,"conditions":[{"z":1}]}]}`)),
 		"key", "rules[0].colour", "rules[0].conditions[0].z")
@@ -138,7 +138,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	v := vaulttest.New(t)
 	admin := application(t, v, vault.ApplicationParams{Name: "Admin", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create", "application:update", "application:read", "log:read"}})
 	make := func(typ vault.ApplicationType, permissions ...vault.Permission) error {
-		return errOf(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: permissions}))
+		return must.Err(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: permissions}))
 	}
 	for name, err := range map[string]error{
 		"its own": make(vault.ApplicationManagement, "log:read", "application:create"), "those on tokens": make(vault.ApplicationPrivate, everything...), "public ones": make(vault.ApplicationPublic, "token:create"),
@@ -154,7 +154,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	wantError(t, "another by replacement", err, vault.ErrForbidden)
 	_, err = admin.RegenerateKey(t.Context(), v.Management.ApplicationID())
 	wantError(t, "the key of a stronger application", err, vault.ErrForbidden)
-	wantError(t, "the old key after a refused regeneration", errOf(v.Authenticate(t.Context(), v.ManagementKey)), nil)
+	wantError(t, "the old key after a refused regeneration", must.Err(v.Authenticate(t.Context(), v.ManagementKey)), nil)
 }
 
 func TestUpdateApplication(t *testing.T) {
@@ -173,23 +173,23 @@ func TestUpdateApplication(t *testing.T) {
 	got = must.Get(v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
 	want.Name, want.Rules, want.Permissions = "third", nil, []vault.Permission{"token:use"}
 	sameApplication(t, "replaced application", got, want)
-	wantError(t, "what the client may no longer do", errOf(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	wantError(t, "what the client may no longer do", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 
 	for patch, fields := range map[string][]string{
 		`{"type":"public"}`: {"type"}, `{"type":"public","permissions":["token:create"]}`: {"type"}, `{"keys":"x"}`: {"keys"},
 		`{"permissions":null}`: {"permissions"}, `{"name":null}`: {"name"}, `[]`: {""}, `{"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
 	} {
-		wantFields(t, patch, errOf(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))), fields...)
+		wantFields(t, patch, must.Err(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))), fields...)
 	}
 	_, err := v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	wantFields(t, "another type", err, "type")
 	after := must.Get(v.Owner.GetApplication(t.Context(), app.ID))(t)
 	sameApplication(t, "application after refused changes", after, want)
 	for name, err := range map[string]error{
-		"patch":      errOf(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
-		"replace":    errOf(v.Owner.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
-		"regenerate": errOf(v.Owner.RegenerateKey(t.Context(), uuid.New())),
-		"get":        errOf(v.Owner.GetApplication(t.Context(), uuid.New())),
+		"patch":      must.Err(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
+		"replace":    must.Err(v.Owner.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
+		"regenerate": must.Err(v.Owner.RegenerateKey(t.Context(), uuid.New())),
+		"get":        must.Err(v.Owner.GetApplication(t.Context(), uuid.New())),
 		"delete":     v.Owner.DeleteApplication(t.Context(), uuid.New()),
 	} {
 		wantError(t, name+" of a missing application", err, vault.ErrNotFound)
@@ -204,23 +204,23 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 	none := application(t, v, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	for _, c := range []*vault.Client{none, v.Private} {
 		for name, err := range map[string]error{
-			"create":         errOf(c.CreateApplication(t.Context(), p)),
-			"get":            errOf(c.GetApplication(t.Context(), id)),
-			"list":           errOf(c.ListApplications(t.Context(), vault.ListApplicationsParams{})),
-			"replace":        errOf(c.ReplaceApplication(t.Context(), id, p)),
-			"patch":          errOf(c.PatchApplication(t.Context(), id, vault.JSON(`{}`))),
-			"regenerate":     errOf(c.RegenerateKey(t.Context(), id)),
+			"create":         must.Err(c.CreateApplication(t.Context(), p)),
+			"get":            must.Err(c.GetApplication(t.Context(), id)),
+			"list":           must.Err(c.ListApplications(t.Context(), vault.ListApplicationsParams{})),
+			"replace":        must.Err(c.ReplaceApplication(t.Context(), id, p)),
+			"patch":          must.Err(c.PatchApplication(t.Context(), id, vault.JSON(`{}`))),
+			"regenerate":     must.Err(c.RegenerateKey(t.Context(), id)),
 			"delete":         c.DeleteApplication(t.Context(), id),
-			"get tenant":     errOf(c.GetTenant(t.Context())),
-			"update tenant":  errOf(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "x"})),
-			"create reactor": errOf(c.CreateReactor(t.Context(), vault.ReactorParams{})),
-			"create proxy":   errOf(c.CreateProxy(t.Context(), vault.ProxyParams{})),
+			"get tenant":     must.Err(c.GetTenant(t.Context())),
+			"update tenant":  must.Err(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "x"})),
+			"create reactor": must.Err(c.CreateReactor(t.Context(), vault.ReactorParams{})),
+			"create proxy":   must.Err(c.CreateProxy(t.Context(), vault.ProxyParams{})),
 		} {
 			wantError(t, name, err, vault.ErrForbidden)
 		}
 	}
-	wantError(t, "logs", errOf(v.Private.ListLogs(t.Context(), vault.ListLogsParams{})), vault.ErrForbidden)
-	wantError(t, "entity types", errOf(v.Private.ListEntityTypes(t.Context())), vault.ErrForbidden)
+	wantError(t, "logs", must.Err(v.Private.ListLogs(t.Context(), vault.ListLogsParams{})), vault.ErrForbidden)
+	wantError(t, "entity types", must.Err(v.Private.ListEntityTypes(t.Context())), vault.ErrForbidden)
 }
 
 func newSession(t *testing.T, v *vaulttest.Vault) *vault.Session {
@@ -238,12 +238,12 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	}
 	c := authenticated(t, v.Vault, s.SessionKey)
 	create := func() error {
-		return errOf(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
+		return must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 	}
 	wantError(t, "before the authorization", create(), vault.ErrForbidden)
 	must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}))
 	wantError(t, "after it, with the same client", create(), nil)
-	wantError(t, "beyond the grant", errOf(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrForbidden)
+	wantError(t, "beyond the grant", must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrForbidden)
 }
 
 // An authorization on one node takes effect on the others at once, because
@@ -267,7 +267,7 @@ func TestSessionsNeedTheRightKeyType(t *testing.T) {
 	s := newSession(t, v)
 	authorized := session(t, v, vault.SessionGrant{Permissions: everything})
 	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner.Client, "session": authorized} {
-		wantError(t, "created by "+name, errOf(c.CreateSession(t.Context())), vault.ErrForbidden)
+		wantError(t, "created by "+name, must.Err(c.CreateSession(t.Context())), vault.ErrForbidden)
 	}
 	for name, c := range map[string]*vault.Client{"public": v.Public, "management": v.Management, "session": authorized} {
 		err := c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}})
@@ -440,9 +440,9 @@ func TestSessionExpires(t *testing.T) {
 			wantError(t, "just before its end", c.HasPermission(t.Context(), "token:create"), nil)
 			v.Clock.Advance(time.Microsecond)
 			wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
-			wantError(t, "the key", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+			wantError(t, "the key", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 			same(t, "the sweep deletes", must.Get(v.Sweep(t.Context()))(t).Sessions, 1)
-			wantError(t, "the key after the sweep", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+			wantError(t, "the key after the sweep", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 		})
 	}
 }
@@ -455,14 +455,14 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	pending := newSession(t, v)
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()))
 	wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
-	wantError(t, "a session that waits", errOf(v.Authenticate(t.Context(), pending.SessionKey)), vault.ErrUnauthenticated)
+	wantError(t, "a session that waits", must.Err(v.Authenticate(t.Context(), pending.SessionKey)), vault.ErrUnauthenticated)
 	grant := vault.SessionGrant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)}))(t)
 	s := must.Get(authenticated(t, v.Vault, app.Key).CreateSession(t.Context()))(t)
 	v.Clock.Advance(time.Minute)
-	wantError(t, "a session of an expired application", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+	wantError(t, "a session of an expired application", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 	grant.Nonce = s.Nonce
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 }
@@ -515,14 +515,14 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 
 	c := authenticated(t, v.Vault, authorized.SessionKey)
 	must.Do(t, manager.DeleteSession(t.Context(), newest.ID))
-	wantError(t, "a session that was ended", errOf(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrUnauthenticated)
+	wantError(t, "a session that was ended", must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrUnauthenticated)
 	wantError(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
 	v.Clock.Advance(10 * time.Minute)
 	page = must.Get(manager.ListSessions(t.Context(), vault.PageParams{}))(t)
 	same(t, "sessions that are alive", page.Pagination.TotalItems, 0)
 	wantError(t, "ending one that expired", manager.DeleteSession(t.Context(), oldest.ID), vault.ErrNotFound)
 
-	wantError(t, "without session:read", errOf(v.Private.ListSessions(t.Context(), vault.PageParams{})), vault.ErrForbidden)
+	wantError(t, "without session:read", must.Err(v.Private.ListSessions(t.Context(), vault.PageParams{})), vault.ErrForbidden)
 	wantError(t, "without session:delete", v.Private.DeleteSession(t.Context(), oldest.ID), vault.ErrForbidden)
 }
 
@@ -547,7 +547,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 		return v.Owner.DeleteApplication(ctx, app)
 	},
 	"given a new key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		return errOf(v.Owner.RegenerateKey(ctx, app))
+		return must.Err(v.Owner.RegenerateKey(ctx, app))
 	},
 	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
 		_, err := v.Owner.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
@@ -585,8 +585,8 @@ func TestSessionEndsWithItsKeys(t *testing.T) {
 					gone = public.ID
 				}
 				must.Do(t, lose(t.Context(), v, gone))
-				wantError(t, "a session whose "+who+" was "+name, errOf(c.Detokenize(t.Context(), "{{"+tok.ID+"}}")), vault.ErrUnauthenticated)
-				wantError(t, "its key", errOf(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+				wantError(t, "a session whose "+who+" was "+name, must.Err(c.Detokenize(t.Context(), "{{"+tok.ID+"}}")), vault.ErrUnauthenticated)
+				wantError(t, "its key", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 			})
 		}
 	}
@@ -613,14 +613,14 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 
 	cut(rule(1, "/a/", vault.TransformMask, "token:read", "token:use", "token:search"))
 	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
-	wantError(t, "outside of the authorizer's containers", errOf(c.GetToken(t.Context(), "tok-b")), vault.ErrForbidden)
+	wantError(t, "outside of the authorizer's containers", must.Err(c.GetToken(t.Context(), "tok-b")), vault.ErrForbidden)
 	got, total := list(t, c, vault.ListTokensParams{})
 	same(t, "the session lists: got", got, []string{"tok-a"})
 	same(t, "the session lists: total", total, 1)
 	same(t, "the session", search(t, c, "type:token"), []string{"tok-a"})
 
 	cut(rule(1, "/", vault.TransformReveal, "token:create"))
-	wantError(t, "without the authorizer's permission", errOf(c.GetToken(t.Context(), "tok-a")), vault.ErrForbidden)
+	wantError(t, "without the authorizer's permission", must.Err(c.GetToken(t.Context(), "tok-a")), vault.ErrForbidden)
 
 	cut(rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search"))
 	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
@@ -637,12 +637,12 @@ func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 		Permissions: []vault.Permission{"application:create", "application:read", "application:update", "application:delete"}})
 	for what, do := range map[string]func(uuid.UUID) error{
 		"rename": func(id uuid.UUID) error {
-			return errOf(weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`)))
+			return must.Err(weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`)))
 		},
 		"replace": func(id uuid.UUID) error {
-			return errOf(weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}}))
+			return must.Err(weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}}))
 		},
-		"regenerate": func(id uuid.UUID) error { return errOf(weak.RegenerateKey(t.Context(), id)) },
+		"regenerate": func(id uuid.UUID) error { return must.Err(weak.RegenerateKey(t.Context(), id)) },
 		"delete":     func(id uuid.UUID) error { return weak.DeleteApplication(t.Context(), id) },
 	} {
 		wantError(t, what, do(strong.ID), vault.ErrForbidden)

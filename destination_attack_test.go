@@ -210,6 +210,6 @@ func TestBoundUseNeedsACertificate(t *testing.T) {
 	key := private(t, w.Vault, bound(1, "/", name))
 	call := cardCall()
 	call.URL = "https://" + name
-	wantError(t, "another name for "+host, errOf(w.charge(t.Context(), key, call)), vault.ErrUnreachable)
+	wantError(t, "another name for "+host, must.Err(w.charge(t.Context(), key, call)), vault.ErrUnreachable)
 	same(t, "sent", w.body, "")
 }

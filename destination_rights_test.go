@@ -27,7 +27,7 @@ func TestBoundUseIsNoSight(t *testing.T) {
 	rest := []vault.Permission{"token:read", "token:search", "token:update"}
 	key := private(t, v, bound(1, "/", "x.test"), rule(2, "/", vault.TransformMask, rest...))
 	for _, patch := range []string{`{"mask": "{{ data }}"}`, `{"fingerprint_expression": "{{ data | slice: 0, 1 }}"}`, `{"search_indexes": ["{{ data | slice: 0, 1 }}"]}`} {
-		wantError(t, patch, errOf(key.PatchToken(t.Context(), "tok", json.RawMessage(patch))), vault.ErrForbidden)
+		wantError(t, patch, must.Err(key.PatchToken(t.Context(), "tok", json.RawMessage(patch))), vault.ErrForbidden)
 	}
 	wantData(t, "read", get(t, key, "tok").Data, `"XXXXXXXXXtext"`)
 	found, err := key.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "id:tok"})
@@ -90,9 +90,9 @@ func TestSessionsOfBoundUse(t *testing.T) {
 		"another":            {bound(1, "/", w.to, "y.test")},
 		"no limit elsewhere": {bound(1, "/a/", w.to), rule(2, "/", vault.TransformReveal, "token:use")},
 	} {
-		wantError(t, name, errOf(grant(rules)), vault.ErrForbidden)
+		wantError(t, name, must.Err(grant(rules)), vault.ErrForbidden)
 	}
-	wantError(t, "plain use", errOf(grant(nil, "token:use")), vault.ErrForbidden)
+	wantError(t, "plain use", must.Err(grant(nil, "token:use")), vault.ErrForbidden)
 	s := must.Get(grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")}))(t)
 	must.Get(w.charge(t.Context(), s, cardCall()))(t)
 	_, err := s.Detokenize(t.Context(), "{{ card }}")
@@ -100,7 +100,7 @@ func TestSessionsOfBoundUse(t *testing.T) {
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
-	wantError(t, "after the authorizer lost the destination", errOf(w.charge(t.Context(), s, cardCall())), vault.ErrForbidden)
+	wantError(t, "after the authorizer lost the destination", must.Err(w.charge(t.Context(), s, cardCall())), vault.ErrForbidden)
 	open := session(t, w.Vault, vault.SessionGrant{Rules: []vault.AccessRule{bound(1, "/", w.to)}})
 	must.Get(w.charge(t.Context(), open, cardCall()))(t)
 }
@@ -230,7 +230,7 @@ func TestRefusedAnonymousCalls(t *testing.T) {
 		for range 2 {
 			call := cardCall()
 			call.Key, call.Origin, call.Header = x.Key, "203.0.113.7", http.Header{"Content-Type": {"application/json"}}
-			wantError(t, message, errOf(w.Vault.Vault.InvokeProxy(t.Context(), call)), vault.ErrForbidden)
+			wantError(t, message, must.Err(w.Vault.Vault.InvokeProxy(t.Context(), call)), vault.ErrForbidden)
 		}
 		found := entries(t, w.Vault, vault.ListLogsParams{EntityID: x.ID.String(), Operation: vault.OperationDenied})
 		if len(found) != 1 || found[0].EntityType != "proxy" || found[0].Message != message || found[0].Origin != "203.0.113.7" {
@@ -267,5 +267,5 @@ func TestReplaysOfBoundUse(t *testing.T) {
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
-	wantError(t, "a replay after the destination is gone", errOf(once()), vault.ErrForbidden)
+	wantError(t, "a replay after the destination is gone", must.Err(once()), vault.ErrForbidden)
 }

@@ -148,7 +148,7 @@ func TestBoundUseShowsNothing(t *testing.T) {
 	proxy := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url, RequestTransform: &vault.ProxyTransform{Code: "x"}}))(t)
 	call := cardCall()
 	call.Key = proxy.Key
-	w.limited(t, "request transform", errOf(w.charge(t.Context(), w.key, call)))
+	w.limited(t, "request transform", must.Err(w.charge(t.Context(), w.key, call)))
 	code := func(call string, args any) string {
 		t.Helper()
 		out := must.Get(w.Private.React(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]any{"call": call, "args": args}}))(t)
@@ -234,10 +234,10 @@ func TestBoundRequestsAreFilledIn(t *testing.T) {
 			t.Errorf("the log has %v", found)
 		}
 	}
-	wantFields(t, "control characters", errOf(w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ lines }}"}}})), "headers.X")
+	wantFields(t, "control characters", must.Err(w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ lines }}"}}})), "headers.X")
 	_, err := w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}, "Y": {"{{ nobody }}"}}})
 	wantFields(t, "an unknown token", err, "headers.Y")
-	wantFields(t, "without a limit", errOf(w.charge(t.Context(), w.Private, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}}})), "headers.X")
+	wantFields(t, "without a limit", must.Err(w.charge(t.Context(), w.Private, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}}})), "headers.X")
 }
 
 // The data is replaced wherever the destination returns it.
@@ -376,5 +376,5 @@ func TestBoundExpressions(t *testing.T) {
 		wantError(t, test.expression, err, nil)
 		same(t, test.expression, w.body, test.want)
 	}
-	wantError(t, "in a query", errOf(w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})), vault.ErrForbidden)
+	wantError(t, "in a query", must.Err(w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})), vault.ErrForbidden)
 }

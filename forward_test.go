@@ -475,9 +475,7 @@ func TestForwardProxyTunnelLimit(t *testing.T) {
 		if err == nil {
 			res.Body.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "Too Many Requests") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Match(t, name, err, must.Text("Too Many Requests"))
 	}
 	first := g.tunnelTo(t, g.pass, g.to)
 	refused("the second of a tenant", g.pass)
@@ -520,7 +518,7 @@ func TestForwardProxyLog(t *testing.T) {
 			same(t, "sent", g.got.Header.Get("BT-Trace-Id")+g.got.Header.Get("Authorization"), "Bearer sk_live_secret")
 		}
 	}
-	must.Match(t, "an unknown key opened a tunnel", errOf(g.client(t, "key_prv_x").Do(g.request(t, "GET", "/", nil))), must.Text(""))
+	must.Match(t, "an unknown key opened a tunnel", must.Err(g.client(t, "key_prv_x").Do(g.request(t, "GET", "/", nil))), must.Text(""))
 	c.CloseIdleConnections()
 	g.server.Close() // it waits for the lines
 	who := `,"tenant_id":"` + g.Acme.ID.String() + `","application_id":`
@@ -576,7 +574,7 @@ func TestForwardProxyRevocation(t *testing.T) {
 			return g.Owner.DeleteSession(t.Context(), all.Data[0].ID)
 		}, 407},
 		"rule": {key, func() error {
-			return errOf(g.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": nil, "permissions": []string{"token:use"}}))
+			return must.Err(g.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": nil, "permissions": []string{"token:use"}}))
 		}, 403},
 	} {
 		c := g.tunnelTo(t, test.key, g.to)

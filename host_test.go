@@ -108,7 +108,7 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 			t.Errorf("the running call: %v", err)
 		}
 		for name, c := range large {
-			wantError(t, name+", when no other is running", errOf(host.Call(ctx, c.op, mustJSON(c.args))), nil)
+			wantError(t, name+", when no other is running", must.Err(host.Call(ctx, c.op, mustJSON(c.args))), nil)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func TestRunsQueueAtMost100Runs(t *testing.T) {
 		depth++
 		defer func() { depth-- }()
 		react := func(body map[string]any) error {
-			return errOf(host.Call(ctx, "reactors.react", mustJSON(map[string]any{"id": reactor.ID, "body": body})))
+			return must.Err(host.Call(ctx, "reactors.react", mustJSON(map[string]any{"id": reactor.ID, "body": body})))
 		}
 		later := map[string]any{"callback_url": "http://localhost/"}
 		for range 50 {
@@ -218,7 +218,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		var calls sync.WaitGroup
 		for range turns + 5 {
 			calls.Go(func() {
-				wantError(t, "Call", errOf(host.Call(ctx, "tokens.retrieve", retrieve)), nil)
+				wantError(t, "Call", must.Err(host.Call(ctx, "tokens.retrieve", retrieve)), nil)
 			})
 		}
 		for range turns {
@@ -252,8 +252,8 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 			_, err := host.Call(ctx, call.op, mustJSON(call.args))
 			same(t, "the status of "+call.op, hostError(err).Status, http.StatusBadRequest)
 		}
-		wantError(t, "a smaller page", errOf(host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2}))), nil)
-		wantError(t, "a page of a request", errOf(v.Private.ListTokens(ctx, vault.ListTokensParams{})), nil)
+		wantError(t, "a smaller page", must.Err(host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2}))), nil)
+		wantError(t, "a page of a request", must.Err(v.Private.ListTokens(ctx, vault.ListTokensParams{})), nil)
 	})
 }
 
@@ -263,7 +263,7 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, at := range []string{"9999-12-31T23:30:00-01:00", "12/31/9999 11:30:00 PM -01:00", "0001-01-01T00:00:00Z", "1/1/0001"} {
-		wantFields(t, at, errOf(createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)), "expires_at")
+		wantFields(t, at, must.Err(createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)), "expires_at")
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)})
 	wantFields(t, "a Go time", err, "expires_at")
@@ -271,7 +271,7 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	_, err = v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
 	wantFields(t, "update", err, "expires_at")
 	page := must.Get(v.Private.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
-	wantError(t, "writing the list", errOf(json.Marshal(page)), nil)
+	wantError(t, "writing the list", must.Err(json.Marshal(page)), nil)
 }
 
 // The masks of a document are evaluated and kept until its response is written, so
@@ -282,7 +282,7 @@ func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	const request = `{"type":"token","data":"x","mask":"{{ data | pad_left: 200000 }}"},`
 	_, err := v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 1000)+`1]`))
 	wantError(t, "200 megabytes of masks", err, vault.ErrInvalid)
-	wantError(t, "three of them", errOf(v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`))), nil)
+	wantError(t, "three of them", must.Err(v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`))), nil)
 }
 
 // A document can have a million mistakes, but its error lists only a few.
@@ -505,7 +505,7 @@ func TestTestRun(t *testing.T) {
 	same(t, "line", trial.Err.Line(), 7)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	for _, args := range []any{"{{ tok }}", map[string]any{"a": []any{"{{ tok | last4 }}"}}, map[string]any{"a": "{{"}} {
-		wantError(t, "expressions", errOf(user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})), vault.ErrInvalid)
+		wantError(t, "expressions", must.Err(user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})), vault.ErrInvalid)
 	}
 	tokens := must.Get(v.Owner.ListTokens(ctx, vault.ListTokensParams{}))(t)
 	same(t, "tokens.Pagination.TotalItems", tokens.Pagination.TotalItems, 1)
@@ -557,7 +557,7 @@ func TestObserverOfCalls(t *testing.T) {
 	ctx := t.Context()
 	first.work, second.work = nil, nil // what setting up took
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
-	wantError(t, "GetToken", errOf(v.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
+	wantError(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
 	_, _, err := v.Owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 		_, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
 		return vault.StoredResponse{Status: 201}, err

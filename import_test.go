@@ -369,9 +369,7 @@ func TestImportInsideOnceIsRefused(t *testing.T) {
 		}
 		return vault.StoredResponse{}, nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "Import cannot be part of Once") {
-		t.Errorf("got %v, want a refusal", err)
-	}
+	must.Match(t, "Import inside Once", err, must.Text("Import cannot be part of Once"))
 }
 
 // Neither an import nor an export runs far ahead of its caller, so that large rows

@@ -174,9 +174,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			op.State = old // as on a node that has not read the keys again
 			rec := must.Get(applications.All.Create(ctx, op, &applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}}))(t)
 			must.Do(t, tx.Commit())
-			if _, err := v.Tenant(tenant.ID).GetApplication(ctx, rec.ID); err != nil {
-				t.Errorf("what was sealed under the old keys: %v", err)
-			}
+			must.Match(t, "what was sealed under the old keys", must.Err(v.Tenant(tenant.ID).GetApplication(ctx, rec.ID)), nil)
 		})
 	}
 }
@@ -387,9 +385,7 @@ func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 			t.Errorf("%s: %v, and sealed under another key than 2", id, err)
 			continue
 		}
-		if _, err := c.GetToken(t.Context(), id); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
+		must.Match(t, id, must.Err(c.GetToken(t.Context(), id)), nil)
 	}
 }
 
@@ -476,9 +472,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 	must.Do(t, err)
 	tok := must.Get(c.GetToken(ctx, "made"))(t)
 	must.Same(t, "the token that was made", `{"number":"4242424242424242","cvc":"987"}`, string(tok.Data))
-	if _, err := v.Authenticate(ctx, string(a.Body)); err != nil {
-		t.Errorf("the application: %v", err)
-	}
+	must.Match(t, "the application", must.Err(v.Authenticate(ctx, string(a.Body))), nil)
 	if _, replayed, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
 		t.Errorf("the response: replayed %v, %v", replayed, err)
 	}

@@ -49,7 +49,7 @@ func TestInTxInsideOnce(t *testing.T) {
 
 // inTxAdmin are calls about reactors, proxies and the log.
 var inTxAdmin = []inTxCase{
-	{"GetReactor", func(f *inTx) error { return errOf(f.owner.GetReactor(f.ctx, f.reactor.ID)) }},
+	{"GetReactor", func(f *inTx) error { return must.Err(f.owner.GetReactor(f.ctx, f.reactor.ID)) }},
 	{"ListReactors", func(f *inTx) error { return pageOf[vault.Reactor](1)(f.owner.ListReactors(f.ctx, vault.ListParams{})) }},
 	{"AllReactors", func(f *inTx) error { return count(1, f.owner.AllReactors(f.ctx, vault.ListParams{})) }},
 	{"ApplyReactor", func(f *inTx) error {
@@ -60,13 +60,15 @@ var inTxAdmin = []inTxCase{
 	{"EnsureReactor", func(f *inTx) error {
 		return ensured(f.ctx, f.owner.EnsureReactor, aReactor, f.reactor, func(x *vault.Reactor) uuid.UUID { return x.ID })
 	}},
-	{"CreateReactor", func(f *inTx) error { return errOf(f.owner.CreateReactor(f.ctx, aReactor("Another"))) }},
-	{"ReplaceReactor", func(f *inTx) error { return errOf(f.owner.ReplaceReactor(f.ctx, f.reactor.ID, aReactor("Replaced"))) }},
+	{"CreateReactor", func(f *inTx) error { return must.Err(f.owner.CreateReactor(f.ctx, aReactor("Another"))) }},
+	{"ReplaceReactor", func(f *inTx) error {
+		return must.Err(f.owner.ReplaceReactor(f.ctx, f.reactor.ID, aReactor("Replaced")))
+	}},
 	{"PatchReactor", func(f *inTx) error {
-		return errOf(f.owner.PatchReactor(f.ctx, f.reactor.ID, vault.JSON(`{"name":"Patched"}`)))
+		return must.Err(f.owner.PatchReactor(f.ctx, f.reactor.ID, vault.JSON(`{"name":"Patched"}`)))
 	}},
 	{"DeleteReactor", func(f *inTx) error { return f.owner.DeleteReactor(f.ctx, f.reactor.ID) }},
-	{"GetProxy", func(f *inTx) error { return errOf(f.owner.GetProxy(f.ctx, f.proxy.ID)) }},
+	{"GetProxy", func(f *inTx) error { return must.Err(f.owner.GetProxy(f.ctx, f.proxy.ID)) }},
 	{"ListProxies", func(f *inTx) error { return pageOf[vault.Proxy](1)(f.owner.ListProxies(f.ctx, vault.ListParams{})) }},
 	{"AllProxies", func(f *inTx) error { return count(1, f.owner.AllProxies(f.ctx, vault.ListParams{})) }},
 	{"ApplyProxy", func(f *inTx) error {
@@ -77,13 +79,13 @@ var inTxAdmin = []inTxCase{
 	{"EnsureProxy", func(f *inTx) error {
 		return ensured(f.ctx, f.owner.EnsureProxy, aProxy, f.proxy, func(x *vault.Proxy) uuid.UUID { return x.ID })
 	}},
-	{"CreateProxy", func(f *inTx) error { return errOf(f.owner.CreateProxy(f.ctx, aProxy("Another"))) }},
-	{"ReplaceProxy", func(f *inTx) error { return errOf(f.owner.ReplaceProxy(f.ctx, f.proxy.ID, aProxy("Replaced"))) }},
+	{"CreateProxy", func(f *inTx) error { return must.Err(f.owner.CreateProxy(f.ctx, aProxy("Another"))) }},
+	{"ReplaceProxy", func(f *inTx) error { return must.Err(f.owner.ReplaceProxy(f.ctx, f.proxy.ID, aProxy("Replaced"))) }},
 	{"PatchProxy", func(f *inTx) error {
-		return errOf(f.owner.PatchProxy(f.ctx, f.proxy.ID, vault.JSON(`{"name":"Patched"}`)))
+		return must.Err(f.owner.PatchProxy(f.ctx, f.proxy.ID, vault.JSON(`{"name":"Patched"}`)))
 	}},
 	{"DeleteProxy", func(f *inTx) error { return f.owner.DeleteProxy(f.ctx, f.proxy.ID) }},
-	{"ListEntityTypes", func(f *inTx) error { return errOf(f.owner.ListEntityTypes(f.ctx)) }},
+	{"ListEntityTypes", func(f *inTx) error { return must.Err(f.owner.ListEntityTypes(f.ctx)) }},
 	{"ListLogs", func(f *inTx) error {
 		return pageOf[vault.LogEntry](1)(f.owner.ListLogs(f.ctx, vault.ListLogsParams{EntityID: f.proxy.ID.String(), Operation: vault.OperationDelete}))
 	}},
@@ -94,24 +96,24 @@ var inTxAdmin = []inTxCase{
 
 // notInTx are calls that cannot be part of a transaction.
 var notInTx = []inTxCase{
-	{"LogCheckpoint", func(f *inTx) error { return errOf(f.owner.LogCheckpoint(f.ctx)) }},
-	{"LogProof", func(f *inTx) error { return errOf(f.owner.LogProof(f.ctx, f.app.ID)) }},
-	{"LogConsistency", func(f *inTx) error { return errOf(f.owner.LogConsistency(f.ctx, 0)) }},
+	{"LogCheckpoint", func(f *inTx) error { return must.Err(f.owner.LogCheckpoint(f.ctx)) }},
+	{"LogProof", func(f *inTx) error { return must.Err(f.owner.LogProof(f.ctx, f.app.ID)) }},
+	{"LogConsistency", func(f *inTx) error { return must.Err(f.owner.LogConsistency(f.ctx, 0)) }},
 	{"ExportEvidence", func(f *inTx) error { return f.owner.ExportEvidence(f.ctx, io.Discard) }},
-	{"ListJobs", func(f *inTx) error { return errOf(f.owner.ListJobs(f.ctx, vault.ListJobsParams{})) }},
+	{"ListJobs", func(f *inTx) error { return must.Err(f.owner.ListJobs(f.ctx, vault.ListJobsParams{})) }},
 	{"RetryJob", func(f *inTx) error { return f.owner.RetryJob(f.ctx, f.app.ID) }},
 	{"DiscardJob", func(f *inTx) error { return f.owner.DiscardJob(f.ctx, f.app.ID) }},
 	{"TestRun", func(f *inTx) error {
-		return errOf(f.owner.TestRun(f.ctx, vault.TestRunParams{ReactorID: f.reactor.ID}))
+		return must.Err(f.owner.TestRun(f.ctx, vault.TestRunParams{ReactorID: f.reactor.ID}))
 	}},
 	{"Once", func(f *inTx) error {
 		_, _, err := f.owner.Once(f.ctx, vault.IdempotencyKey{Key: "k"}, func(context.Context, *vault.Owner) (vault.StoredResponse, error) { return vault.StoredResponse{}, nil })
 		return err
 	}},
-	{"React", func(f *inTx) error { return errOf(f.owner.React(f.ctx, f.reactor.ID, vault.ReactParams{})) }},
-	{"ReactAsync", func(f *inTx) error { return errOf(f.owner.ReactAsync(f.ctx, f.reactor.ID, vault.ReactParams{})) }},
+	{"React", func(f *inTx) error { return must.Err(f.owner.React(f.ctx, f.reactor.ID, vault.ReactParams{})) }},
+	{"ReactAsync", func(f *inTx) error { return must.Err(f.owner.ReactAsync(f.ctx, f.reactor.ID, vault.ReactParams{})) }},
 	{"InvokeProxy", func(f *inTx) error {
-		return errOf(f.owner.InvokeProxy(f.ctx, vault.ProxyCall{URL: "https://example.com"}))
+		return must.Err(f.owner.InvokeProxy(f.ctx, vault.ProxyCall{URL: "https://example.com"}))
 	}},
 	{"RoundTripper", func(f *inTx) error {
 		req, err := http.NewRequestWithContext(f.ctx, http.MethodPost, "https://example.com", strings.NewReader("{}"))
@@ -121,9 +123,9 @@ var notInTx = []inTxCase{
 		_, err = f.owner.RoundTripper(nil).RoundTrip(req)
 		return err
 	}},
-	{"GetTenant", func(f *inTx) error { return errOf(f.owner.GetTenant(f.ctx)) }},
-	{"ReplaceTenant", func(f *inTx) error { return errOf(f.owner.ReplaceTenant(f.ctx, vault.TenantParams{Name: "x"})) }},
-	{"PatchTenant", func(f *inTx) error { return errOf(f.owner.PatchTenant(f.ctx, vault.JSON(`{"name":"x"}`))) }},
+	{"GetTenant", func(f *inTx) error { return must.Err(f.owner.GetTenant(f.ctx)) }},
+	{"ReplaceTenant", func(f *inTx) error { return must.Err(f.owner.ReplaceTenant(f.ctx, vault.TenantParams{Name: "x"})) }},
+	{"PatchTenant", func(f *inTx) error { return must.Err(f.owner.PatchTenant(f.ctx, vault.JSON(`{"name":"x"}`))) }},
 	{"Import", func(f *inTx) error {
 		for _, err := range f.owner.Import(f.ctx, func(func(vault.TokenParams, error) bool) {}, nil) {
 			return err
@@ -142,7 +144,7 @@ var notInTx = []inTxCase{
 		}
 		return nil
 	}},
-	{"NextLogs", func(f *inTx) error { return errOf(f.owner.NextLogs(f.ctx, "", 0)) }},
-	{"Stats", func(f *inTx) error { return errOf(f.owner.Stats(f.ctx)) }},
-	{"RotateWebhookSecret", func(f *inTx) error { return errOf(f.owner.RotateWebhookSecret(f.ctx)) }},
+	{"NextLogs", func(f *inTx) error { return must.Err(f.owner.NextLogs(f.ctx, "", 0)) }},
+	{"Stats", func(f *inTx) error { return must.Err(f.owner.Stats(f.ctx)) }},
+	{"RotateWebhookSecret", func(f *inTx) error { return must.Err(f.owner.RotateWebhookSecret(f.ctx)) }},
 }

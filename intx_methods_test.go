@@ -95,9 +95,6 @@ func pageOf[T any](want int) func(*vault.Page[T], error) error {
 	}
 }
 
-// errOf returns the error of a call.
-func errOf[T any](_ T, err error) error { return err }
-
 // is fails unless got equals want.
 func is[T comparable](want, got T) error {
 	if got != want {
@@ -170,9 +167,9 @@ func inVault(t *testing.T, s *shop) (things [5]int, entries int) {
 // inTxTokens are calls about tokens, in an order in which each finds the data that
 // it needs. At first there are two tokens.
 var inTxTokens = []inTxCase{
-	{"GetToken", func(f *inTx) error { return errOf(f.private.GetToken(f.ctx, "card")) }},
+	{"GetToken", func(f *inTx) error { return must.Err(f.private.GetToken(f.ctx, "card")) }},
 	{"PatchToken", func(f *inTx) error {
-		return errOf(f.private.PatchToken(f.ctx, "card", vault.JSON(`{"metadata":{"order":"8"}}`)))
+		return must.Err(f.private.PatchToken(f.ctx, "card", vault.JSON(`{"metadata":{"order":"8"}}`)))
 	}},
 	{"ListTokens", func(f *inTx) error {
 		return pageOf[vault.Token](2)(f.private.ListTokens(f.ctx, vault.ListTokensParams{}))
@@ -210,9 +207,9 @@ var inTxTokens = []inTxCase{
 		}
 		return err
 	}},
-	{"Tokenize", func(f *inTx) error { return errOf(f.private.Tokenize(f.ctx, "x")) }},
-	{"CreateToken", func(f *inTx) error { return errOf(f.private.CreateToken(f.ctx, aCard("third"))) }},
-	{"InTx", func(f *inTx) error { return errOf(f.owner.InTx(f.tx).GetToken(f.ctx, "card")) }},
+	{"Tokenize", func(f *inTx) error { return must.Err(f.private.Tokenize(f.ctx, "x")) }},
+	{"CreateToken", func(f *inTx) error { return must.Err(f.private.CreateToken(f.ctx, aCard("third"))) }},
+	{"InTx", func(f *inTx) error { return must.Err(f.owner.InTx(f.tx).GetToken(f.ctx, "card")) }},
 	{"AsUser", func(f *inTx) error {
 		if err := f.private.AsUser("jane@example.com").DeleteToken(f.ctx, "other"); err != nil {
 			return err
@@ -245,10 +242,10 @@ var inTxTokens = []inTxCase{
 // inTxIdentities are calls about keys, applications and sessions.
 var inTxIdentities = []inTxCase{
 	{"HasPermission", func(f *inTx) error { return f.private.HasPermission(f.ctx, "token:read") }},
-	{"As", func(f *inTx) error { return errOf(f.owner.As(f.ctx, f.app.ID)) }},
-	{"ListPermissions", func(f *inTx) error { return errOf(f.private.ListPermissions(f.ctx)) }},
+	{"As", func(f *inTx) error { return must.Err(f.owner.As(f.ctx, f.app.ID)) }},
+	{"ListPermissions", func(f *inTx) error { return must.Err(f.private.ListPermissions(f.ctx)) }},
 	{"Explain", func(f *inTx) error {
-		return errOf(f.owner.Explain(f.ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"}))
+		return must.Err(f.owner.Explain(f.ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"}))
 	}},
 	{"OwnApplication", func(f *inTx) error {
 		app, err := f.private.OwnApplication(f.ctx)
@@ -257,7 +254,7 @@ var inTxIdentities = []inTxCase{
 		}
 		return is(f.app.ID, app.ID)
 	}},
-	{"GetApplication", func(f *inTx) error { return errOf(f.owner.GetApplication(f.ctx, f.app.ID)) }},
+	{"GetApplication", func(f *inTx) error { return must.Err(f.owner.GetApplication(f.ctx, f.app.ID)) }},
 	{"ListApplications", func(f *inTx) error {
 		return pageOf[vault.Application](1)(f.owner.ListApplications(f.ctx, vault.ListApplicationsParams{Name: "App"}))
 	}},
@@ -273,15 +270,15 @@ var inTxIdentities = []inTxCase{
 		return ensured(f.ctx, f.owner.EnsureApplication, anApplication, f.app, func(x *vault.Application) uuid.UUID { return x.ID })
 	}},
 	{"ReplaceApplication", func(f *inTx) error {
-		return errOf(f.owner.ReplaceApplication(f.ctx, f.spare.ID, anApplication("Replaced")))
+		return must.Err(f.owner.ReplaceApplication(f.ctx, f.spare.ID, anApplication("Replaced")))
 	}},
 	{"PatchApplication", func(f *inTx) error {
-		return errOf(f.owner.PatchApplication(f.ctx, f.spare.ID, vault.JSON(`{"name":"Patched"}`)))
+		return must.Err(f.owner.PatchApplication(f.ctx, f.spare.ID, vault.JSON(`{"name":"Patched"}`)))
 	}},
-	{"RegenerateKey", func(f *inTx) error { return errOf(f.owner.RegenerateKey(f.ctx, f.spare.ID)) }},
-	{"CreateApplication", func(f *inTx) error { return errOf(f.owner.CreateApplication(f.ctx, anApplication("Another"))) }},
+	{"RegenerateKey", func(f *inTx) error { return must.Err(f.owner.RegenerateKey(f.ctx, f.spare.ID)) }},
+	{"CreateApplication", func(f *inTx) error { return must.Err(f.owner.CreateApplication(f.ctx, anApplication("Another"))) }},
 	{"DeleteApplication", func(f *inTx) error { return f.owner.DeleteApplication(f.ctx, f.spare.ID) }},
-	{"CreateSession", func(f *inTx) error { return errOf(f.public.CreateSession(f.ctx)) }},
+	{"CreateSession", func(f *inTx) error { return must.Err(f.public.CreateSession(f.ctx)) }},
 	{"AuthorizeSession", func(f *inTx) error {
 		return f.private.AuthorizeSession(f.ctx, vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
 	}},

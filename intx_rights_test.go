@@ -54,7 +54,7 @@ func TestInTxWaitsWithoutATurn(t *testing.T) {
 		eventually(t, "the others wait for the first", func() bool {
 			return s.waitingFor(t, first) >= max(1, callers-1)
 		})
-		wantError(t, "the transaction that the others wait for", errOf(in.Tokenize(t.Context(), document(""))), nil)
+		wantError(t, "the transaction that the others wait for", must.Err(in.Tokenize(t.Context(), document(""))), nil)
 		commit(t, first)
 		for range callers {
 			wantError(t, "after the commit", <-waiting, vault.ErrConflict)
@@ -75,9 +75,9 @@ func TestInTxCurrentRights(t *testing.T) {
 	t.Parallel()
 	for name, revoke := range map[string]func(*vault.Owner, uuid.UUID) error{
 		"deleted":         func(c *vault.Owner, app uuid.UUID) error { return c.DeleteApplication(context.Background(), app) },
-		"key regenerated": func(c *vault.Owner, app uuid.UUID) error { return errOf(c.RegenerateKey(context.Background(), app)) },
+		"key regenerated": func(c *vault.Owner, app uuid.UUID) error { return must.Err(c.RegenerateKey(context.Background(), app)) },
 		"rights cut": func(c *vault.Owner, app uuid.UUID) error {
-			return errOf(c.PatchApplication(context.Background(), app, vault.JSON(`{"permissions":["token:create"]}`)))
+			return must.Err(c.PatchApplication(context.Background(), app, vault.JSON(`{"permissions":["token:create"]}`)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,11 +119,11 @@ func TestInTxOwnRights(t *testing.T) {
 		tx := s.begin(t)
 		in := s.Owner.InTx(tx)
 		as := must.Get(in.As(t.Context(), app.ID))(t)
-		wantError(t, "before", errOf(as.GetToken(t.Context(), secret.ID)), vault.ErrForbidden)
+		wantError(t, "before", must.Err(as.GetToken(t.Context(), secret.ID)), vault.ErrForbidden)
 		must.Get(in.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:read"]}`)))(t)
 		get(t, as, secret.ID)
 		must.Do(t, in.DeleteApplication(t.Context(), app.ID))
-		wantError(t, "deleted", errOf(as.GetToken(t.Context(), secret.ID)), vault.ErrUnauthenticated)
+		wantError(t, "deleted", must.Err(as.GetToken(t.Context(), secret.ID)), vault.ErrUnauthenticated)
 		rollback(t, tx)
 	})
 }
@@ -149,16 +149,16 @@ func TestInTxThatIsBad(t *testing.T) {
 // bad are transactions that are unusable or fail.
 var bad = map[string]func(t *testing.T, s *shop){
 	"none": func(t *testing.T, s *shop) {
-		must.Match(t, "a token was created in no transaction", errOf(s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card"))), must.Text(""))
+		must.Match(t, "a token was created in no transaction", must.Err(s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card"))), must.Text(""))
 	},
 	"a nil pointer": func(t *testing.T, s *shop) {
 		var tx *sql.Tx
-		must.Match(t, "a token was created in no transaction", errOf(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), must.Text(""))
+		must.Match(t, "a token was created in no transaction", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), must.Text(""))
 	},
 	"of another database": func(t *testing.T, s *shop) {
 		tx := must.Get(s.Other(t).BeginTx(t.Context(), nil))(t)
 		defer func() { _ = tx.Rollback() }()
-		wantError(t, "CreateToken", errOf(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrOtherDatabase)
+		wantError(t, "CreateToken", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrOtherDatabase)
 	},
 	"cancelled": func(t *testing.T, s *shop) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -188,7 +188,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 			setting, again = `PRAGMA query_only = 1`, `PRAGMA query_only = 0`
 		}
 		s.exec(t, tx, setting)
-		wantError(t, "CreateToken", errOf(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrReadOnly)
+		wantError(t, "CreateToken", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrReadOnly)
 		s.exec(t, tx, again) // SQLite keeps it for the connection
 		rollback(t, tx)
 	},
@@ -200,7 +200,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 		c := s.Owner.InTx(tx)
 		create(t, c.Client, aCard("card"))
 		s.lose(t, tx)
-		must.Match(t, "a token was created on a lost connection", errOf(c.CreateToken(t.Context(), aCard("next"))), must.Text(""))
+		must.Match(t, "a token was created on a lost connection", must.Err(c.CreateToken(t.Context(), aCard("next"))), must.Text(""))
 		must.Match(t, "it could be committed", tx.Commit(), must.Text(""))
 	},
 }
@@ -224,7 +224,7 @@ func TestInTxOfAnotherType(t *testing.T) {
 	create(t, as, aCard("card"))
 	commit(t, work)
 	get(t, s.Owner.Client, "card")
-	wantError(t, "after the commit", errOf(work.c.GetToken(t.Context(), "card")), sql.ErrTxDone)
+	wantError(t, "after the commit", must.Err(work.c.GetToken(t.Context(), "card")), sql.ErrTxDone)
 }
 
 type unitOfWork struct {

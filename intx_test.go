@@ -155,7 +155,7 @@ func TestInTxCommits(t *testing.T) {
 			same(t, name+": the transaction does not see its own token", get(t, in, card.ID).ID, card.ID)
 			same(t, name+": the transaction lists", total(t, in), before+1)
 			if s.Beside {
-				wantError(t, name+": before the commit", errOf(c.GetToken(t.Context(), card.ID)), vault.ErrNotFound)
+				wantError(t, name+": before the commit", must.Err(c.GetToken(t.Context(), card.ID)), vault.ErrNotFound)
 			}
 			commit(t, tx)
 			get(t, c, card.ID)
@@ -191,13 +191,13 @@ func TestInTxRollsBack(t *testing.T) {
 		get(t, as, "gone")
 		own := s.Private.InTx(tx)
 		must.Do(t, c.DeleteApplication(ctx, s.Private.ApplicationID()))
-		wantError(t, "an application that the transaction has deleted", errOf(own.GetToken(ctx, "gone")), vault.ErrUnauthenticated)
+		wantError(t, "an application that the transaction has deleted", must.Err(own.GetToken(ctx, "gone")), vault.ErrUnauthenticated)
 		rollback(t, tx)
 
-		wantError(t, "the token", errOf(s.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
-		wantError(t, "the key", errOf(s.Authenticate(ctx, app.Key)), vault.ErrUnauthenticated)
-		wantError(t, "the application", errOf(s.Owner.As(ctx, app.ID)), vault.ErrNotFound)
-		wantError(t, "a client of the transaction", errOf(as.GetToken(ctx, "kept")), sql.ErrTxDone)
+		wantError(t, "the token", must.Err(s.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
+		wantError(t, "the key", must.Err(s.Authenticate(ctx, app.Key)), vault.ErrUnauthenticated)
+		wantError(t, "the application", must.Err(s.Owner.As(ctx, app.ID)), vault.ErrNotFound)
+		wantError(t, "a client of the transaction", must.Err(as.GetToken(ctx, "kept")), sql.ErrTxDone)
 		get(t, s.Private, "kept")
 		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
 			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
@@ -222,14 +222,14 @@ func TestInTxAfterRefusals(t *testing.T) {
 		first := create(t, s.Owner.Client, unique("first", mastercard))
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
-		wantError(t, "an id that is taken", errOf(c.CreateToken(ctx, aCard("taken"))), vault.ErrConflict)
+		wantError(t, "an id that is taken", must.Err(c.CreateToken(ctx, aCard("taken"))), vault.ErrConflict)
 		same(t, "a duplicate of what is committed became", create(t, c.Client, unique("second", mastercard)).ID, first.ID)
 		mine := create(t, c.Client, unique("mine", "4111111111111111"))
 		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
 			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
 		}
 		wantError(t, "DeleteToken", c.DeleteToken(ctx, "nothing"), vault.ErrNotFound)
-		wantError(t, "CreateToken", errOf(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"})), vault.ErrInvalid)
+		wantError(t, "CreateToken", must.Err(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"})), vault.ErrInvalid)
 		s.order(t, tx, 1, mine)
 		commit(t, tx)
 		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {

@@ -80,7 +80,7 @@ func TestParamsThatAreNotJSON(t *testing.T) {
 		"mask": vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: math.NaN()},
 		"args": vault.ReactParams{Args: json.RawMessage(`}`)},
 	} {
-		wantFields(t, field, errOf(given.MarshalJSON()), field)
+		wantFields(t, field, must.Err(given.MarshalJSON()), field)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestEncodeJSON(t *testing.T) {
 		same(t, fmt.Sprintf("%v", given), string(must.Get(vault.EncodeJSON(given))(t)), want)
 	}
 	for _, given := range []any{make(chan int), vault.JSON("{"), vault.JSON(nil)} {
-		wantError(t, fmt.Sprintf("%T", given), errOf(vault.EncodeJSON(given)), vault.ErrInvalid)
+		wantError(t, fmt.Sprintf("%T", given), must.Err(vault.EncodeJSON(given)), vault.ErrInvalid)
 	}
 }
 
@@ -228,14 +228,14 @@ func TestBytesAreRefused(t *testing.T) {
 		do   func() error
 	}{
 		"data": {"data", func() error {
-			return errOf(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: raw}))
+			return must.Err(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: raw}))
 		}},
 		"mask": {"mask", func() error {
-			return errOf(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: raw}))
+			return must.Err(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: raw}))
 		}},
-		"document": {"", func() error { return errOf(v.Private.Tokenize(ctx, raw)) }},
-		"patch":    {"", func() error { return errOf(v.Private.PatchToken(ctx, "any", raw)) }},
-		"encoding": {"", func() error { return errOf(vault.EncodeJSON(raw)) }},
+		"document": {"", func() error { return must.Err(v.Private.Tokenize(ctx, raw)) }},
+		"patch":    {"", func() error { return must.Err(v.Private.PatchToken(ctx, "any", raw)) }},
+		"encoding": {"", func() error { return must.Err(vault.EncodeJSON(raw)) }},
 	} {
 		err := c.do()
 		wantFields(t, name, err, c.path)
@@ -283,7 +283,7 @@ func TestExpressionsOfARequestShareABudget(t *testing.T) {
 		"id":                     {ID: "{{ data | json: '$[?$[?$[?@.zz]]]' | default: 'x' }}"},
 	} {
 		p.Type, p.Data = vault.TypeGeneric, ones
-		wantFields(t, field, errOf(v.Public.CreateToken(t.Context(), p)), field)
+		wantFields(t, field, must.Err(v.Public.CreateToken(t.Context(), p)), field)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestTokensOfADocumentShareABudget(t *testing.T) {
 	v := vaulttest.New(t)
 	data := strings.Replace(string(repeated("1", 120)), "1", "7", 1)
 	request := `{"type":"token","data":` + data + `,"fingerprint_expression":"{{ data | json: '$[?count($[?@==2])==0 && @==7]' }}"}`
-	wantError(t, "five", errOf(v.Public.Tokenize(t.Context(), repeated(request, 5))), nil)
+	wantError(t, "five", must.Err(v.Public.Tokenize(t.Context(), repeated(request, 5))), nil)
 	_, err := v.Public.Tokenize(t.Context(), repeated(request, 40))
 	bad, ok := errors.AsType[*vault.InvalidError](err)
 	if !ok || len(bad.Fields) != 1 {
@@ -328,12 +328,12 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 	wantFields(t, "create", err, "mask")
 	c := revealing(t, v)
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: heavy})
-	wantFields(t, "a new mask", errOf(c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})), "mask")
+	wantFields(t, "a new mask", must.Err(c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})), "mask")
 	mask := map[string]any{"a": "x", "b": "{{ data | size }}"}
 	tok = create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: repeated(`{"k":1}`, 3), Mask: mask})
 	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": map[string]any{"b": counted}, "data": heavy})
 	wantFields(t, "a new mask and new data", err, "mask.b")
-	wantError(t, "new data under a light mask", errOf(c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy})), nil)
+	wantError(t, "new data under a light mask", must.Err(c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy})), nil)
 }
 
 func TestWorkEndsWhenTheContextEnds(t *testing.T) {
@@ -342,15 +342,15 @@ func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
 	deep := strings.Replace(nested, "data", tok.ID, 1)
 	create := func(ctx context.Context) error {
-		return errOf(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested}))
+		return must.Err(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested}))
 	}
 	tokenize := func(ctx context.Context) error {
-		return errOf(v.Private.Tokenize(ctx, vault.JSON(`[{"type":"token","data":`+string(ones)+`,"search_indexes":["`+nested+`"]}]`)))
+		return must.Err(v.Private.Tokenize(ctx, vault.JSON(`[{"type":"token","data":`+string(ones)+`,"search_indexes":["`+nested+`"]}]`)))
 	}
-	detokenize := func(ctx context.Context) error { return errOf(v.Private.Detokenize(ctx, []string{deep})) }
+	detokenize := func(ctx context.Context) error { return must.Err(v.Private.Detokenize(ctx, []string{deep})) }
 	c := revealing(t, v)
 	update := func(ctx context.Context) error {
-		return errOf(c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}}))
+		return must.Err(c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}}))
 	}
 	for what, do := range map[string]func(ctx context.Context) error{
 		"create": create, "tokenize": tokenize, "detokenize": detokenize, "update": update,

@@ -73,13 +73,13 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 	tenant := tenantOf(t, nodes[0]).TenantID()
 	short := create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: clock.Now().Add(time.Minute)})
 	call := func(v *vault.Vault) error {
-		return errOf(v.Tenant(tenant).ListTokens(t.Context(), vault.ListTokensParams{}))
+		return must.Err(v.Tenant(tenant).ListTokens(t.Context(), vault.ListTokensParams{}))
 	}
 	key.set(fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied))
 	for _, v := range nodes {
 		eventually(t, "calls fail", func() bool { return errors.Is(call(v), vault.ErrKeyDenied) })
 	}
-	wantError(t, "a new tenant", errOf(nodes[0].CreateTenant(t.Context(), "Other")), vault.ErrKeyDenied)
+	wantError(t, "a new tenant", must.Err(nodes[0].CreateTenant(t.Context(), "Other")), vault.ErrKeyDenied)
 	clock.Advance(time.Hour)
 	key.set(nil)
 	for _, v := range nodes {

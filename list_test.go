@@ -97,8 +97,8 @@ func TestCursorsAreBound(t *testing.T) {
 	found := of(search("type:token", ""))
 
 	reversed := vault.ListTokensParams{Types: []vault.TokenType{"card", "token"}}
-	wantError(t, "the same filters in another order", errOf(list(v.Private, reversed, typed)), nil)
-	wantError(t, "another client of the tenant", errOf(list(v.Owner.Client, vault.ListTokensParams{}, plain)), nil)
+	wantError(t, "the same filters in another order", must.Err(list(v.Private, reversed, typed)), nil)
+	wantError(t, "another client of the tenant", must.Err(list(v.Owner.Client, vault.ListTokensParams{}, plain)), nil)
 	for name, try := range map[string]func() (string, error){
 		"another tenant's": func() (string, error) { return list(other.Client, vault.ListTokensParams{}, plain) },
 		"other filters":    func() (string, error) { return list(v.Private, types, plain) },
@@ -118,7 +118,7 @@ func TestCursorsAreBound(t *testing.T) {
 			return list(v.Private, vault.ListTokensParams{PageParams: vault.PageParams{Page: 1}}, "")
 		},
 	} {
-		wantError(t, name, errOf(try()), vault.ErrInvalid)
+		wantError(t, name, must.Err(try()), vault.ErrInvalid)
 	}
 }
 
@@ -444,7 +444,7 @@ func TestFollowFromTwoNodes(t *testing.T) {
 					}
 					in, open = c.InTx(tx), append(open, tx)
 				}
-				wantError(t, "CreateToken", errOf(in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i)))), nil)
+				wantError(t, "CreateToken", must.Err(in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i)))), nil)
 				// Transactions stay open while others begin and end.
 				for len(open) > 3 || i == each-1 && len(open) > 0 {
 					wantError(t, "Commit", open[0].Commit(), nil)
@@ -491,7 +491,7 @@ func TestFollowCursors(t *testing.T) {
 	for what, cursor := range map[string]string{
 		"nonsense": "x", "not encoded": "!!", "another tenant's": batch.Cursor, "short": batch.Cursor[:8], "no time": "since:yesterday",
 	} {
-		wantFields(t, what, errOf(stranger.NextLogs(t.Context(), cursor, 0)), "cursor")
+		wantFields(t, what, must.Err(stranger.NextLogs(t.Context(), cursor, 0)), "cursor")
 	}
 	if _, err := holding(t, v, "token:read").NextLogs(t.Context(), "", 0); err != nil {
 		wantError(t, "without the permission", err, vault.ErrForbidden)
@@ -540,13 +540,13 @@ func TestFollowersAreBounded(t *testing.T) {
 		}()
 	}
 	wantError(t, "one too many", <-ended, vault.ErrBusy)
-	wantError(t, "without waiting", errOf(v.Owner.NextLogs(t.Context(), "", 0)), nil)
-	wantError(t, "another tenant", errOf(other.NextLogs(t.Context(), "", time.Millisecond)), nil)
+	wantError(t, "without waiting", must.Err(v.Owner.NextLogs(t.Context(), "", 0)), nil)
+	wantError(t, "another tenant", must.Err(other.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	cancel()
 	for range sinks.MaxFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
-	wantError(t, "after the others have left", errOf(v.Owner.NextLogs(t.Context(), "", time.Millisecond)), nil)
+	wantError(t, "after the others have left", must.Err(v.Owner.NextLogs(t.Context(), "", time.Millisecond)), nil)
 }
 
 // TestOneApplicationLeavesPlacesToOtherFollowers takes as many places as a stolen
@@ -568,7 +568,7 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	}
 	wantError(t, "one too many", <-ended, vault.ErrBusy)
 	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner.Client} {
-		wantError(t, name, errOf(c.NextLogs(t.Context(), "", time.Millisecond)), nil)
+		wantError(t, name, must.Err(c.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	}
 	cancel()
 	for range sinks.MaxApplicationFollowers {

@@ -79,9 +79,9 @@ func TestEntriesOfAdministration(t *testing.T) {
 	c := v.Management
 	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
 	for _, err := range []error{
-		errOf(c.GetApplication(t.Context(), app.ID)), errOf(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
-		errOf(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
-		errOf(c.GetTenant(t.Context())), errOf(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New"})),
+		must.Err(c.GetApplication(t.Context(), app.ID)), must.Err(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
+		must.Err(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
+		must.Err(c.GetTenant(t.Context())), must.Err(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New"})),
 	} {
 		must.Do(t, err)
 	}
@@ -138,7 +138,7 @@ func TestLogFilters(t *testing.T) {
 	page := must.Get(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Page: 2, Size: 2}}))(t)
 	same(t, "second page", []string{page.Data[0].EntityID, page.Data[1].EntityID}, []string{"tok2", "tok1"})
 	same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 5, PageNumber: 2, PageSize: 2, TotalPages: 3})
-	wantFields(t, "NUL", errOf(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})), "entity_id")
+	wantFields(t, "NUL", must.Err(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})), "entity_id")
 	_, other := v.NewTenant(t, "Other")
 	theirs := must.Get(other.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 	same(t, "another tenant sees", theirs.Pagination.TotalItems, 1)
@@ -324,7 +324,7 @@ func TestReadThenLog(t *testing.T) {
 		}},
 		"no possible id": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
 			get(t, private(t, v, rule(1, "/general/", vault.TransformReveal, "token:read")), id)
-			wantError(t, "get", errOf(v.Private.GetToken(t.Context(), "a\x00b")), vault.ErrNotFound)
+			wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), "a\x00b")), vault.ErrNotFound)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -349,9 +349,9 @@ func TestReadThenLog(t *testing.T) {
 func TestReadAndLogErrors(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
-	wantError(t, "get", errOf(v.Private.GetToken(t.Context(), "missing")), vault.ErrNotFound)
+	wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), "missing")), vault.ErrNotFound)
 	store.err = errDown
-	wantError(t, "get", errOf(v.Private.GetToken(t.Context(), "missing")), errDown)
+	wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), "missing")), errDown)
 	same(t, "readings", len(store.asked), 2)
 }
 
@@ -507,7 +507,7 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		s := &endlessLogs{Storage: store, err: test.err, tenants: many}
 		v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
-		wantError(t, name, errOf(v.Sweep(t.Context())), test.err)
+		wantError(t, name, must.Err(v.Sweep(t.Context())), test.err)
 		same(t, name+": pieces", s.calls, test.calls)
 	}
 }
@@ -606,11 +606,11 @@ func TestDeniedCalls(t *testing.T) {
 		ctx, denied := t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied}
 		reader := holding(t, v, "token:create").From("192.0.2.7")
 		for range 3 {
-			wantError(t, "GetToken", errOf(reader.GetToken(ctx, "x")), vault.ErrForbidden)
+			wantError(t, "GetToken", must.Err(reader.GetToken(ctx, "x")), vault.ErrForbidden)
 		}
 		_ = reader.HasPermission(ctx, "token:update") // a question
 		wantError(t, "DeleteToken", reader.DeleteToken(ctx, "x"), vault.ErrForbidden)
-		wantError(t, "GetToken", errOf(v.Owner.GetToken(ctx, "x")), vault.ErrNotFound)
+		wantError(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "x")), vault.ErrNotFound)
 		want := []string{"Denied: GetToken (token:read)", "Denied: DeleteToken (token:delete)"}
 		same(t, "entries", about(t, v, denied), want)
 

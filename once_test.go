@@ -271,7 +271,7 @@ func TestOnceLeaseExpires(t *testing.T) {
 		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"})(ctx, c)
 	})
 	wantError(t, "the node that was too slow", err, vault.ErrConflict)
-	wantError(t, "what it wanted to write", errOf(tenant.GetToken(t.Context(), "late")), vault.ErrNotFound)
+	wantError(t, "what it wanted to write", must.Err(tenant.GetToken(t.Context(), "late")), vault.ErrNotFound)
 	replays(t, "later", true)(tenant.Once(t.Context(), key, creating(&runs, generic)))
 	same(t, "runs", runs.Load(), 2)
 }
@@ -293,7 +293,7 @@ func TestOnceIsAtomic(t *testing.T) {
 			_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				create(t, c, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
 				create(t, c, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "x"})
-				wantError(t, "a held write", errOf(c.GetToken(ctx, "one")), vault.ErrNotFound)
+				wantError(t, "a held write", must.Err(c.GetToken(ctx, "one")), vault.ErrNotFound)
 				return vault.StoredResponse{Body: []byte("s3cr3t")}, nil
 			})
 			must.Do(t, err)
@@ -352,7 +352,7 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	same(t, "runs", runs, 2)
 	wantData(t, "data", get(t, v.Owner.Client, "tok").Data, `{"a":1,"b":2,"c":3}`)
 	_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
-		return vault.StoredResponse{}, errOf(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
+		return vault.StoredResponse{}, must.Err(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
 	wantError(t, "a taken id", err, vault.ErrConflict)
 }
@@ -451,17 +451,17 @@ func TestStoredResponseOfARun(t *testing.T) {
 	patched := func(patch string) step {
 		return func(ctx context.Context, w *replayWorld) error {
 			w.Clock.Advance(time.Minute)
-			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(patch)))
+			return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(patch)))
 		}
 	}
 	replaced := func(ctx context.Context, w *replayWorld) error {
-		return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
+		return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
 	}
 	later := func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }
 	cut := func(container, transform string) step {
 		return func(ctx context.Context, w *replayWorld) error {
 			rules := vault.JSON(`{"rules":[{"priority":1,"container":"` + container + `","transform":"` + transform + `","permissions":["token:use"]}]}`)
-			return errOf(w.Owner.PatchApplication(ctx, w.app.ID, rules))
+			return must.Err(w.Owner.PatchApplication(ctx, w.app.ID, rules))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -480,7 +480,7 @@ func TestStoredResponseOfARun(t *testing.T) {
 			if err := deleted(ctx, w); err != nil {
 				return err
 			}
-			return errOf(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}}))
+			return must.Err(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}}))
 		}, vault.ErrWithdrawn},
 		"the cvc's hour is over":          {used, later, vault.ErrWithdrawn},
 		"the cvc replaced":                {used, patched(`{"data":{"cvc":"111"}}`), vault.ErrWithdrawn},
@@ -499,7 +499,7 @@ func TestStoredResponseOfARun(t *testing.T) {
 		"the caller's rules cut":     {used, cut("/other/", "reveal"), vault.ErrForbidden},
 		"the caller's transform cut": {used, cut("/", "mask"), vault.ErrForbidden},
 		"the code's application cut": {read, func(ctx context.Context, w *replayWorld) error {
-			return errOf(w.Owner.PatchApplication(ctx, w.reactor.ApplicationID, vault.JSON(`{"permissions":["token:create"]}`)))
+			return must.Err(w.Owner.PatchApplication(ctx, w.reactor.ApplicationID, vault.JSON(`{"permissions":["token:create"]}`)))
 		}, vault.ErrForbidden},
 		"the code's application deleted": {read, func(ctx context.Context, w *replayWorld) error {
 			return w.Owner.DeleteApplication(ctx, w.reactor.ApplicationID)

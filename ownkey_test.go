@@ -162,18 +162,18 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	nodes = append(nodes, o.node(t))
 	for _, v := range nodes {
 		eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
-		wantError(t, "the other tenant", errOf(v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{})), nil)
+		wantError(t, "the other tenant", must.Err(v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{})), nil)
 		for _, key := range []string{before.Key, after.Key} {
 			c := must.Get(v.Authenticate(t.Context(), key))(t)
 			self, err := c.GetTenant(t.Context())
 			if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyDenied || self.WebhookSecret != "" {
 				t.Errorf("the tenant: %+v, %v", self, err)
 			}
-			wantError(t, "the log", errOf(c.ListLogs(t.Context(), vault.ListLogsParams{})), nil)
+			wantError(t, "the log", must.Err(c.ListLogs(t.Context(), vault.ListLogsParams{})), nil)
 			wantError(t, "evidence", c.ExportEvidence(t.Context(), new(strings.Builder)), nil)
 		}
-		wantError(t, "the list of tenants", errOf(v.ListTenants(t.Context(), vault.PageParams{})), nil)
-		wantError(t, "the sweep", errOf(v.Sweep(t.Context())), nil)
+		wantError(t, "the list of tenants", must.Err(v.ListTenants(t.Context(), vault.PageParams{})), nil)
+		wantError(t, "the sweep", must.Err(v.Sweep(t.Context())), nil)
 	}
 	wantError(t, "removing a denied key", nodes[0].SetTenantKey(t.Context(), tenant, ""), vault.ErrKeyDenied)
 
@@ -306,13 +306,13 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 		t.Errorf("the entry: %+v, %v", page, err)
 	}
 	wantError(t, "rewrap", v.RewrapDataKeys(t.Context()), nil)
-	wantError(t, "sweep", errOf(v.Sweep(t.Context())), nil)
+	wantError(t, "sweep", must.Err(v.Sweep(t.Context())), nil)
 	o.keys[ownURI].set(nil)
 	eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, kept.ID) == nil })
 	wantError(t, "the erased token", reads(t, v, tenant, gone.ID), vault.ErrNotFound)
-	wantError(t, "sweep", errOf(v.Sweep(t.Context())), nil)
+	wantError(t, "sweep", must.Err(v.Sweep(t.Context())), nil)
 	wantError(t, "rotation", v.RotateDataKeys(t.Context(), tenant, nil), nil)
-	wantError(t, "the application", errOf(v.Authenticate(t.Context(), app.Key)), nil)
+	wantError(t, "the application", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
 	must.Get(v.Checkpoint(t.Context()))(t)
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(errDenied)

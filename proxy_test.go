@@ -201,8 +201,8 @@ func TestRoundTripperBoundsParts(t *testing.T) {
 	v := vaulttest.New(t)
 	parts := func(n int) string { return "{{" + strings.Repeat("\n--XX\n\n", n) + "\n--XX--" }
 	const mixed = "multipart/mixed; boundary=XX"
-	wantError(t, "999 parts", errOf(through(t, v.Private, mixed, parts(999))), nil)
-	wantError(t, "1000 parts", errOf(through(t, v.Private, mixed, parts(1000))), vault.ErrInvalid)
+	wantError(t, "999 parts", must.Err(through(t, v.Private, mixed, parts(999))), nil)
+	wantError(t, "1000 parts", must.Err(through(t, v.Private, mixed, parts(1000))), vault.ErrInvalid)
 }
 
 func TestRoundTripperLogsEachTokenOnceInOneWrite(t *testing.T) {
@@ -440,7 +440,7 @@ func TestUnknownTokensInRuns(t *testing.T) {
 	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "1", Configuration: map[string]string{}})
 	must.Do(t, err)
 	for path, args := range map[string]any{"args.card": map[string]any{"card": "{{ nobody }}"}, "args": "{{ nobody }}"} {
-		wantFields(t, "now", errOf(v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: args})), path)
+		wantFields(t, "now", must.Err(v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: args})), path)
 		_, err = v.Private.ReactAsync(t.Context(), r.ID, vault.ReactParams{Args: args, CallbackURL: "https://a.example/done"})
 		wantFields(t, "later", err, path)
 	}
@@ -449,7 +449,7 @@ func TestUnknownTokensInRuns(t *testing.T) {
 		"application/x-www-form-urlencoded": {"a=1&b={{ nobody }}", "b"},
 		"text/plain":                        {"it is {{ nobody }}", "$"},
 	} {
-		wantFields(t, typ, errOf(through(t, v.Private, typ, c.body)), c.path)
+		wantFields(t, typ, must.Err(through(t, v.Private, typ, c.body)), c.path)
 	}
 }
 
@@ -478,7 +478,7 @@ func TestTakenIDsInABatch(t *testing.T) {
 		same(t, path, taken.Fields, map[string][]string{path: {"is the id of another token"}})
 		must.Contain(t, "the error", err.Error(), path)
 	}
-	wantError(t, "a single token", errOf(v.Private.Tokenize(t.Context(), request("taken"))), vault.ErrConflict)
+	wantError(t, "a single token", must.Err(v.Private.Tokenize(t.Context(), request("taken"))), vault.ErrConflict)
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("%d tokens", total)
 	}
@@ -497,7 +497,7 @@ func TestMasksHaveNoTags(t *testing.T) {
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: vault.JSON(mask)})
 		wantFields(t, mask, err, path)
-		wantFields(t, "patch "+mask, errOf(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"mask":`+mask+`}`))), path)
+		wantFields(t, "patch "+mask, must.Err(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"mask":`+mask+`}`))), path)
 	}
 	create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "100 {% of it", Mask: "100 % {"})
 }

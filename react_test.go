@@ -149,7 +149,7 @@ func TestReactRefusesBadRequests(t *testing.T) {
 		}
 	}
 	same(t, "log of the token: what was refused for its data has used it", operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
-	wantError(t, "without token:use", errOf(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
+	wantError(t, "without token:use", must.Err(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
 }
 
 func TestReactorClientActsAsItsApplication(t *testing.T) {
@@ -542,14 +542,14 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 			return w.Owner.DeleteToken(ctx, "card")
 		}, http.StatusConflict},
 		"the number replaced": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
-			return errOf(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
+			return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
 		}, http.StatusConflict},
 		"the cvc's hour is over": {func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
 			w.Clock.Advance(time.Hour)
 			return nil
 		}, http.StatusConflict},
 		"the caller's rules cut": {func(ctx context.Context, w *reactWorld, app uuid.UUID) error {
-			return errOf(w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`)))
+			return must.Err(w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`)))
 		}, http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {

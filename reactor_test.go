@@ -57,9 +57,9 @@ func TestReactorAdministration(t *testing.T) {
 	same(t, "replaced", replaced, want)
 	must.Do(t, v.Management.DeleteReactor(t.Context(), got.ID))
 	for name, err := range map[string]error{
-		"get":     errOf(v.Owner.GetReactor(t.Context(), got.ID)),
-		"patch":   errOf(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
-		"replace": errOf(v.Owner.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
+		"get":     must.Err(v.Owner.GetReactor(t.Context(), got.ID)),
+		"patch":   must.Err(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
+		"replace": must.Err(v.Owner.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
 		"delete":  v.Owner.DeleteReactor(t.Context(), got.ID),
 	} {
 		wantError(t, name+" after deletion", err, vault.ErrNotFound)
@@ -91,7 +91,7 @@ func TestReactorRules(t *testing.T) {
 	} {
 		p := reactorParams("x")
 		tt.change(&p)
-		wantFields(t, name, errOf(v.Management.CreateReactor(t.Context(), p)), tt.field)
+		wantFields(t, name, must.Err(v.Management.CreateReactor(t.Context(), p)), tt.field)
 	}
 	var p vault.ReactorParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":1,"code":"x","configuration":{"a":1},"application":{"id":"x","y":1},"z":1}`)),
@@ -104,7 +104,7 @@ func TestReactorRules(t *testing.T) {
 	must.Get(v.Management.CreateReactor(t.Context(), ok))(t)
 	r := must.Get(v.Management.CreateReactor(t.Context(), reactorParams("x")))(t)
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"code":""}`: "code", `{"configuration":null}`: "configuration", `{"nope":1}`: "nope", `{"configuration":{"a":7}}`: "configuration.a", `7`: ""} {
-		wantFields(t, patch, errOf(v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))), field)
+		wantFields(t, patch, must.Err(v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))), field)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestNameFilter(t *testing.T) {
 		same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
 	}
 	long := strings.Repeat("*a", 30_000)
-	wantFields(t, "reactors by a long name", errOf(v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})), "name")
-	wantFields(t, "proxies by a long name", errOf(v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})), "name")
+	wantFields(t, "reactors by a long name", must.Err(v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})), "name")
+	wantFields(t, "proxies by a long name", must.Err(v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})), "name")
 }
 
 func TestProxyAdministration(t *testing.T) {
@@ -173,7 +173,7 @@ func TestProxyAdministration(t *testing.T) {
 	want.Name, want.DestinationURL = "third", "https://example.org" // the key stays, the rest is cleared
 	same(t, "replaced", replaced, want)
 	must.Do(t, v.Management.DeleteProxy(t.Context(), got.ID))
-	wantError(t, "after deletion", errOf(v.Management.GetProxy(t.Context(), got.ID)), vault.ErrNotFound)
+	wantError(t, "after deletion", must.Err(v.Management.GetProxy(t.Context(), got.ID)), vault.ErrNotFound)
 }
 
 func TestProxyRules(t *testing.T) {
@@ -228,15 +228,15 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: runtime})
 	bad := reactorParams("bad")
 	bad.Code = "syntax error"
-	wantError(t, "create", errOf(v.Owner.CreateReactor(t.Context(), bad)), vault.ErrCode)
+	wantError(t, "create", must.Err(v.Owner.CreateReactor(t.Context(), bad)), vault.ErrCode)
 	r := must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("good")))(t)
-	wantError(t, "patch", errOf(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))), vault.ErrCode)
+	wantError(t, "patch", must.Err(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))), vault.ErrCode)
 	checks := len(runtime.checked)
 	must.Get(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)))(t)
 	same(t, "checks of code that stays", len(runtime.checked)-checks, 0)
 	for _, p := range []vault.ProxyParams{{RequestTransform: &vault.ProxyTransform{Code: "syntax error"}}, {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}}} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
-		wantError(t, "a transform", errOf(v.Owner.CreateProxy(t.Context(), p)), vault.ErrCode)
+		wantError(t, "a transform", must.Err(v.Owner.CreateProxy(t.Context(), p)), vault.ErrCode)
 	}
 	reactors := must.Get(v.Owner.ListReactors(t.Context(), vault.ListParams{}))(t)
 	proxies := must.Get(v.Owner.ListProxies(t.Context(), vault.ListParams{}))(t)
@@ -305,7 +305,7 @@ func TestProxyErrorsNameFields(t *testing.T) {
 	for want, call := range map[string]vault.ProxyCall{
 		"key": {}, "url": {URL: "nowhere"}, "connection": {URL: "https://example.com/", Connection: "upgrade"},
 	} {
-		wantFields(t, want, errOf(v.Private.InvokeProxy(t.Context(), call)), want)
+		wantFields(t, want, must.Err(v.Private.InvokeProxy(t.Context(), call)), want)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	x := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{
 		Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: code},
 	}))(t)
-	wantError(t, "InvokeProxy", errOf(v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})), stop)
+	wantError(t, "InvokeProxy", must.Err(v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})), stop)
 	same(t, "method", method, any("GET"))
 }
 

@@ -66,13 +66,13 @@ func TestPageBounds(t *testing.T) {
 	} {
 		p := vault.PageParams{Page: tt.page, Size: tt.size}
 		for name, err := range map[string]error{
-			"tokens":       errOf(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
-			"search":       errOf(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
-			"logs":         errOf(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
-			"applications": errOf(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
-			"reactors":     errOf(v.Owner.ListReactors(t.Context(), vault.ListParams{PageParams: p})),
-			"proxies":      errOf(v.Owner.ListProxies(t.Context(), vault.ListParams{PageParams: p})),
-			"tenants":      errOf(v.ListTenants(t.Context(), p)),
+			"tokens":       must.Err(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
+			"search":       must.Err(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
+			"logs":         must.Err(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
+			"applications": must.Err(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
+			"reactors":     must.Err(v.Owner.ListReactors(t.Context(), vault.ListParams{PageParams: p})),
+			"proxies":      must.Err(v.Owner.ListProxies(t.Context(), vault.ListParams{PageParams: p})),
+			"tenants":      must.Err(v.ListTenants(t.Context(), p)),
 		} {
 			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
 			if slices.Contains(tt.fields, "page") && !strings.Contains(err.Error(), "from 1 to 2147483647") {
@@ -111,7 +111,7 @@ func TestListFilters(t *testing.T) {
 		same(t, tt.name, found, tt.want)
 		same(t, tt.name+": total", total, len(tt.want))
 	}
-	wantFields(t, "NUL in an id", errOf(v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})), "id")
+	wantFields(t, "NUL in an id", must.Err(v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})), "id")
 	_, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: make([]string, 1001)})
 	wantError(t, "too many ids", err, vault.ErrInvalid)
 }
@@ -198,7 +198,7 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
 	c := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
-		wantError(t, q, errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})), vault.ErrForbidden)
+		wantError(t, q, must.Err(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})), vault.ErrForbidden)
 	}
 	same(t, "a search without data terms", search(t, c, "type:social_security_number"), []string{"ssn"})
 }
@@ -212,8 +212,8 @@ func TestMaskedClientsDoNotSearchByData(t *testing.T) {
 	app := private(t, v, rule(1, "/", vault.TransformReveal, "token:search"))
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked()} {
 		for _, q := range []string{"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)"} {
-			after := func() error { return errOf(c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")) }
-			page := func() error { return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})) }
+			after := func() error { return must.Err(c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")) }
+			page := func() error { return must.Err(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})) }
 			for _, err := range []error{page(), after()} {
 				wantError(t, name+": "+q, err, vault.ErrForbidden)
 			}
@@ -271,8 +271,8 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 	read := func(size int) map[string]error {
 		p := vault.PageParams{Size: size}
 		return map[string]error{
-			"list":   errOf(v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "true"}, PageParams: p})),
-			"search": errOf(v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "metadata.large:true", PageParams: p})),
+			"list":   must.Err(v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "true"}, PageParams: p})),
+			"search": must.Err(v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "metadata.large:true", PageParams: p})),
 		}
 	}
 	for name, err := range read(2) {
@@ -302,7 +302,7 @@ func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
 		must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 10_000), Configuration: map[string]string{}}))(t)
 	}
 	list := func(size int) error {
-		return errOf(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
+		return must.Err(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
 	}
 	wantFields(t, "five of 10 kB", list(5), "size")
 	wantError(t, "two of 10 kB", list(2), nil)
@@ -351,7 +351,7 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	var p vault.SearchTokensParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"query":7,"page":"1","limit":2}`)), "query", "page", "limit")
 	must.Do(t, p.UnmarshalJSON([]byte(`{"query":"type:card","page":0}`)))
-	wantFields(t, "page 0 when it is given", errOf(v.Private.SearchTokens(t.Context(), p)), "page")
+	wantFields(t, "page 0 when it is given", must.Err(v.Private.SearchTokens(t.Context(), p)), "page")
 }
 
 // dice generates random tokens, queries and rules.

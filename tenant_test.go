@@ -40,8 +40,8 @@ func TestTenantLifecycle(t *testing.T) {
 	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, vaulttest.Start.Add(time.Minute)
 	must.Same(t, "updated tenant", &want, got, unexported)
 	for _, name := range []string{"", strings.Repeat("x", 201), "a\x00"} {
-		wantFields(t, "update", errOf(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})), "name")
-		wantFields(t, "create", errOf(v.CreateTenant(t.Context(), name)), "name")
+		wantFields(t, "update", must.Err(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})), "name")
+		wantFields(t, "create", must.Err(v.CreateTenant(t.Context(), name)), "name")
 	}
 	var p vault.TenantParams
 	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
@@ -49,7 +49,7 @@ func TestTenantLifecycle(t *testing.T) {
 	second, _ := v.NewTenant(t, "Second")
 	page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
 	same(t, "tenants", []uuid.UUID{page.Data[0].ID, page.Data[1].ID}, []uuid.UUID{second.ID, v.Acme.ID})
-	wantError(t, "a tenant that does not exist", errOf(v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)), vault.ErrNotFound)
+	wantError(t, "a tenant that does not exist", must.Err(v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)), vault.ErrNotFound)
 }
 
 // Totals adds up the newest tenants, and counts them all.
@@ -80,9 +80,9 @@ func TestDeleteTenant(t *testing.T) {
 	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
 	c := session(t, v, vault.SessionGrant{Permissions: everything})
 	must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
-	wantError(t, "the tenant", errOf(v.Owner.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
+	wantError(t, "the tenant", must.Err(v.Owner.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
 	wantError(t, "a session", c.HasPermission(t.Context(), "token:read"), vault.ErrUnauthenticated)
-	wantError(t, "a key", errOf(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+	wantError(t, "a key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 	wantError(t, "again", v.DeleteTenant(t.Context(), v.Acme.ID), vault.ErrNotFound)
 	same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
 	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(v.Acme.ID), Limit: 10})
@@ -116,7 +116,7 @@ func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	v := vaulttest.OpenStorage(t, p, nil)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
-	wantError(t, "a key", errOf(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+	wantError(t, "a key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 	left := func() int {
 		rows := must.Get(store.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"tok"}))(t)
 		rings, err := store.Records(t.Context(), storage.ID(v.Acme.ID), "ring", []storage.ID{storage.ID(v.Acme.ID)})
@@ -137,7 +137,7 @@ func TestMasterKeyText(t *testing.T) {
 	parsed := must.Get(vault.ParseKey("\n " + key.Text() + " \n"))(t)
 	sealed := must.Get(key.Encrypt([]byte("x"), []byte("ad")))(t)
 	same(t, "the parsed key opens", string(must.Get(parsed.Decrypt(sealed, []byte("ad")))(t)), "x")
-	must.Match(t, "opens with other associated data", errOf(parsed.Decrypt(sealed, []byte("other"))), must.Text(""))
+	must.Match(t, "opens with other associated data", must.Err(parsed.Decrypt(sealed, []byte("other"))), must.Text(""))
 	text := key.Text()
 	for name, bad := range map[string]string{"empty": "", "no prefix": text[9:], "cut off": text[:len(text)-1], "mistyped": text[:20] + string("12"[btoi(text[20] == '1')]) + text[21:], "longer": text + "1"} {
 		_, err := vault.ParseKey(bad)
@@ -281,7 +281,7 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 			}
 		})
 	}
-	wantError(t, "CreateSession", errOf(v.Public.CreateSession(cancelled)), context.Canceled)
+	wantError(t, "CreateSession", must.Err(v.Public.CreateSession(cancelled)), context.Canceled)
 	same(t, "entries of the log", len(entries(t, v, vault.ListLogsParams{})), len(before))
 }
 
@@ -334,7 +334,7 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 		wantError(t, name+": the store", store.Ping(t.Context()), vault.ErrClosed)
 		same(t, name+": the runtime was closed", runtime.closed, 1)
 	}
-	must.Match(t, "opened without a store", errOf(vault.Open(t.Context(), nil, vault.NewKey(), nil)), must.Text(""))
+	must.Match(t, "opened without a store", must.Err(vault.Open(t.Context(), nil, vault.NewKey(), nil)), must.Text(""))
 }
 
 // A run or code check that is interrupted because the vault closes its runtime
@@ -342,9 +342,9 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, script.ErrClosed })
-	wantError(t, "run", errOf(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrClosed)
+	wantError(t, "run", must.Err(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrClosed)
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{err: script.ErrClosed}})
-	wantError(t, "check", errOf(v.Owner.CreateReactor(t.Context(), reactorParams("r"))), vault.ErrClosed)
+	wantError(t, "check", must.Err(v.Owner.CreateReactor(t.Context(), reactorParams("r"))), vault.ErrClosed)
 }
 
 // A patch of the tenant changes only the fields it names.
@@ -366,9 +366,9 @@ func TestPatchTenant(t *testing.T) {
 		same(t, "the secret after a patch", got.WebhookSecret, v.Acme.WebhookSecret)
 	}
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"nope":1}`: "nope", `[]`: ""} {
-		wantFields(t, patch, errOf(v.Management.PatchTenant(t.Context(), vault.JSON(patch))), field)
+		wantFields(t, patch, must.Err(v.Management.PatchTenant(t.Context(), vault.JSON(patch))), field)
 	}
-	wantError(t, "a private application", errOf(v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))), vault.ErrForbidden)
+	wantError(t, "a private application", must.Err(v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))), vault.ErrForbidden)
 }
 
 func stats(t testing.TB, c *vault.Owner) *vault.Stats {
@@ -460,10 +460,10 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 	replays(t, "the first", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)))
 	v.Clock.Advance(24*time.Hour - time.Microsecond)
 	sweep(t, v.Vault)
-	wantError(t, "before 24 hours", errOf(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), nil)
+	wantError(t, "before 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), nil)
 	v.Clock.Advance(time.Microsecond)
 	sweep(t, v.Vault)
-	wantError(t, "after 24 hours", errOf(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), storage.ErrNotFound)
+	wantError(t, "after 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), storage.ErrNotFound)
 }
 
 // Several nodes may sweep at once, while tokens are patched.
@@ -516,7 +516,7 @@ func TestSweepFails(t *testing.T) {
 	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	store.before = func(string, *storage.Change) error { return errDown }
-	wantError(t, "while the database is down", errOf(v.Sweep(t.Context())), errDown)
+	wantError(t, "while the database is down", must.Err(v.Sweep(t.Context())), errDown)
 	store.before = nil
 	same(t, "when it is back", sweep(t, v.Vault), vault.Swept{Tokens: 1})
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -540,7 +540,7 @@ func TestSweepContinuesAfterAFailure(t *testing.T) {
 		}
 		return nil
 	}
-	wantError(t, "a token that cannot be deleted", errOf(v.Sweep(t.Context())), errDown)
+	wantError(t, "a token that cannot be deleted", must.Err(v.Sweep(t.Context())), errDown)
 	if !swept {
 		t.Error("the storage was not swept")
 	}

@@ -49,7 +49,7 @@ func TestCreateTokenAssignsUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	wantError(t, "the id as a UUID", errOf(uuid.Parse(tok.ID)), nil)
+	wantError(t, "the id as a UUID", must.Err(uuid.Parse(tok.ID)), nil)
 }
 
 func TestCreateTokenReadsItsJSONStrictly(t *testing.T) {
@@ -254,7 +254,7 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		wantError(t, name+": the id is "+id, errOf(uuid.Parse(id)), nil)
+		wantError(t, name+": the id is "+id, must.Err(uuid.Parse(id)), nil)
 		wantData(t, name, get(t, v.Owner.Client, id).Data, `"x"`)
 	}
 }
@@ -361,10 +361,10 @@ func TestSizeIsBounded(t *testing.T) {
 	wantError(t, "CreateToken", err, vault.ErrTooLarge)
 	text, half := `"`+strings.Repeat("x", 1000)+`"`, strings.Repeat("x", 499)
 	for _, document := range []any{vault.JSON(text), json.RawMessage(text), []string{half, half}} {
-		wantError(t, fmt.Sprintf("Tokenize of a %T", document), errOf(v.Private.Tokenize(t.Context(), document)), vault.ErrTooLarge)
-		wantError(t, fmt.Sprintf("Detokenize of a %T", document), errOf(v.Private.Detokenize(t.Context(), document)), vault.ErrTooLarge)
+		wantError(t, fmt.Sprintf("Tokenize of a %T", document), must.Err(v.Private.Tokenize(t.Context(), document)), vault.ErrTooLarge)
+		wantError(t, fmt.Sprintf("Detokenize of a %T", document), must.Err(v.Private.Detokenize(t.Context(), document)), vault.ErrTooLarge)
 	}
-	wantError(t, "1000 bytes of JSON", errOf(v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)})), nil)
+	wantError(t, "1000 bytes of JSON", must.Err(v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)})), nil)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": strings.Repeat("x", 700)}})
 	if _, err := v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
 		t.Error("an update makes the token larger than the limit")
@@ -375,7 +375,7 @@ func TestSizeIsBounded(t *testing.T) {
 	if _, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c"]`)); err != nil {
 		t.Errorf("as many tokens as allowed: %v", err)
 	}
-	wantFields(t, "one token too many", errOf(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))), "")
+	wantFields(t, "one token too many", must.Err(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))), "")
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 4 {
 		t.Errorf("%d tokens are stored, want 4", total)
 	}
@@ -443,7 +443,7 @@ func TestDeduplicationReturnsTheExistingToken(t *testing.T) {
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("%d tokens are stored, want 1", total)
 	}
-	wantError(t, "the id that was asked for", errOf(v.Private.GetToken(t.Context(), "other")), vault.ErrNotFound)
+	wantError(t, "the id that was asked for", must.Err(v.Private.GetToken(t.Context(), "other")), vault.ErrNotFound)
 }
 
 func TestDeduplicationMatches(t *testing.T) {

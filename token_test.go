@@ -229,7 +229,7 @@ func TestDataFromGoValues(t *testing.T) {
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: make(chan int)})
 	wantFields(t, "a channel", err, "data")
-	wantFields(t, "no data", errOf(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})), "data")
+	wantFields(t, "no data", must.Err(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})), "data")
 }
 
 // Text that JSON cannot express is refused rather than changed.
@@ -424,13 +424,13 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 	get(t, v.Private, tok.ID)
 	v.Clock.Advance(time.Microsecond)
 	for name, err := range map[string]error{
-		"GetToken":    errOf(v.Owner.GetToken(t.Context(), tok.ID)),
-		"PatchToken":  errOf(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
+		"GetToken":    must.Err(v.Owner.GetToken(t.Context(), tok.ID)),
+		"PatchToken":  must.Err(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
 		"DeleteToken": v.Owner.DeleteToken(t.Context(), tok.ID),
 	} {
 		wantError(t, name, err, vault.ErrNotFound)
 	}
-	wantError(t, "Detokenize", errOf(v.Owner.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))), vault.ErrInvalid)
+	wantError(t, "Detokenize", must.Err(v.Owner.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))), vault.ErrInvalid)
 	found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 	same(t, "list", found, []string{kept.ID})
 	same(t, "total", total, 1)
@@ -457,14 +457,14 @@ func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{
 		"CreateToken": func(t *testing.T, c *vault.Client) error {
-			return errOf(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
+			return must.Err(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
 		},
 		"Tokenize": func(t *testing.T, c *vault.Client) error {
-			return errOf(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
+			return must.Err(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
 		},
 		"Once": func(t *testing.T, c *vault.Client) error {
 			_, _, err := c.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
-				return vault.StoredResponse{}, errOf(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
+				return vault.StoredResponse{}, must.Err(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
 			})
 			return err
 		},

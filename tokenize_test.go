@@ -83,7 +83,7 @@ func TestTokenizeGoValues(t *testing.T) {
 	v := vaulttest.New(t)
 	out := must.Get(v.Private.Tokenize(t.Context(), map[string]any{"name": "Jane"}))(t)
 	wantData(t, "data", get(t, v.Owner.Client, field(t, out, "name")).Data, `"Jane"`)
-	wantError(t, "nothing", errOf(v.Private.Tokenize(t.Context(), nil)), vault.ErrInvalid)
+	wantError(t, "nothing", must.Err(v.Private.Tokenize(t.Context(), nil)), vault.ErrInvalid)
 }
 
 // A token request takes the parameters of CreateToken, and becomes a token object.
@@ -166,7 +166,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 		`["ok",{"type":"token","data":"x","id":"taken"}]`,
 		`["ok",{"type":"token","data":"x","id":"twice"},{"type":"token","data":"y","id":"twice"}]`,
 	} {
-		wantError(t, doc, errOf(v.Private.Tokenize(t.Context(), vault.JSON(doc))), vault.ErrConflict)
+		wantError(t, doc, must.Err(v.Private.Tokenize(t.Context(), vault.JSON(doc))), vault.ErrConflict)
 	}
 	only := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
@@ -309,7 +309,7 @@ func TestDetokenizeLimit(t *testing.T) {
 	if got := detokenize(t, v.Private, doc(100)); !strings.HasPrefix(got, `[0,"tok000",1,`) {
 		t.Errorf("100 tokens: %.50s", got)
 	}
-	wantFields(t, "101 tokens", errOf(v.Private.Detokenize(t.Context(), vault.JSON(doc(101)))), "")
+	wantFields(t, "101 tokens", must.Err(v.Private.Detokenize(t.Context(), vault.JSON(doc(101)))), "")
 	same(t, "uses of the first", operations(t, v, "tok000"), []string{"create", "use"})
 	same(t, "uses of the last", operations(t, v, "tok100"), []string{"create"})
 }
@@ -328,7 +328,7 @@ func TestDetokenizeBoundsBytes(t *testing.T) {
 	}
 	detokenize(t, v.Private, `["{{ one }}"]`)
 	detokenize(t, v.Private, `["{{ huge }}"]`)
-	wantFields(t, "two tokens", errOf(v.Private.Detokenize(t.Context(), vault.JSON(`["{{ one | last4 }}","{{ two | last4 }}"]`))), "")
+	wantFields(t, "two tokens", must.Err(v.Private.Detokenize(t.Context(), vault.JSON(`["{{ one | last4 }}","{{ two | last4 }}"]`))), "")
 	same(t, "uses", operations(t, v, "two"), []string{"create"})
 }
 
@@ -341,7 +341,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
 	same(t, "reveal gives", detokenize(t, general, `"{{ text }}"`), `"s3cr3t"`)
 	for _, doc := range []string{`"{{ closed }}"`, `["{{ text }}","{{ card }}"]`, `"{{ token: closed | json: '$.type' }}"`} {
-		wantError(t, doc, errOf(general.Detokenize(t.Context(), vault.JSON(doc))), vault.ErrForbidden)
+		wantError(t, doc, must.Err(general.Detokenize(t.Context(), vault.JSON(doc))), vault.ErrForbidden)
 	}
 	masked := private(t, v, rule(1, "/", vault.TransformMask, "token:use"))
 	if got := detokenize(t, masked, `["{{ text }}","{{ card }}"]`); got != `["XXcr3t",{"number":"XXXXXXXXXXXX4242","expiration_month":7}]` {
@@ -354,7 +354,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	must.Match(t, "a value without a mask is shown", err, must.Text(""))
 	wantSilent(t, err, "1.10")
 	redacted := private(t, v, rule(1, "/", vault.TransformRedact, "token:use"))
-	wantError(t, "redact", errOf(redacted.Detokenize(t.Context(), vault.JSON(`"{{ text }}"`))), vault.ErrForbidden)
+	wantError(t, "redact", must.Err(redacted.Detokenize(t.Context(), vault.JSON(`"{{ text }}"`))), vault.ErrForbidden)
 	same(t, "a document without expressions becomes", detokenize(t, redacted, `"nothing to use"`), `"nothing to use"`)
 }
 
@@ -502,7 +502,7 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 	}
 	same(t, "the token after refused patches", get(t, v.Owner.Client, tok.ID), before)
 	same(t, "log", operations(t, v, tok.ID), []string{"create", "read", "read"})
-	wantError(t, "a missing token", errOf(v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{}`))), vault.ErrNotFound)
+	wantError(t, "a missing token", must.Err(v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{}`))), vault.ErrNotFound)
 	_, err := v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the body is judged before the entity", err, vault.ErrInvalid)
 	_, err = holding(t, v, "token:read").PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
@@ -592,8 +592,8 @@ func TestUpdateTokenMustNotMakeTheIDRevealData(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
 	create(t, v.Owner.Client, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
-	wantFields(t, "card", errOf(v.Owner.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))), "data")
-	wantFields(t, "generic", errOf(v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))), "data")
+	wantFields(t, "card", must.Err(v.Owner.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))), "data")
+	wantFields(t, "generic", must.Err(v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))), "data")
 	short := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
 	for digit := range 10 { // every UUID contains some of them
 		update(t, v.Owner.Client, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
@@ -633,7 +633,7 @@ func TestDeleteToken(t *testing.T) {
 	wantError(t, "without a rule", only.DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
 	must.Do(t, v.Private.DeleteToken(t.Context(), tok.ID))
 	wantError(t, "again", v.Private.DeleteToken(t.Context(), tok.ID), vault.ErrNotFound)
-	wantError(t, "get", errOf(v.Private.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
+	wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
 	found, total := list(t, v.Private, vault.ListTokensParams{})
 	same(t, "list", found, []string{kept.ID})
 	same(t, "total", total, 1)

@@ -126,12 +126,11 @@ func (r *response) has(t testing.TB, parts ...string) *response {
 }
 
 // lacks fails the test if the body has one of these parts.
-func (r *response) lacks(t testing.TB, parts ...string) *response {
+func (r *response) lacks(t testing.TB, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		must.Lack(t, r.name(), r.body, part)
 	}
-	return r
 }
 
 // headers fails the test unless the response has these headers. They come in

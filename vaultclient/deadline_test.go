@@ -99,7 +99,7 @@ func TestCallerDeadlineIsAContextError(t *testing.T) {
 		for call, do := range map[string]func(context.Context) error{
 			"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, c, w.silent) },
 			"half an answer":       func(ctx context.Context) error { return w.invoke(ctx, c, w.half) },
-			"code":                 func(ctx context.Context) error { return errOf(c.React(ctx, w.reactor.ID, vault.ReactParams{})) },
+			"code":                 func(ctx context.Context) error { return must.Err(c.React(ctx, w.reactor.ID, vault.ReactParams{})) },
 		} {
 			t.Run(name+", "+call, func(t *testing.T) {
 				t.Parallel()
@@ -122,7 +122,7 @@ func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
 	for call, do := range map[string]func(context.Context, vault.API) error{
 		"proxy": func(ctx context.Context, c vault.API) error { return w.invoke(ctx, c, w.silent) },
 		"reactor": func(ctx context.Context, c vault.API) error {
-			return errOf(c.React(ctx, w.reactor.ID, vault.ReactParams{}))
+			return must.Err(c.React(ctx, w.reactor.ID, vault.ReactParams{}))
 		},
 	} {
 		t.Run(call, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestDestinationTimeoutIsErrTimeout(t *testing.T) {
 	for name, c := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
 		for call, do := range map[string]func(context.Context) error{
 			"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, c, w.silent) },
-			"code":                 func(ctx context.Context) error { return errOf(c.React(ctx, w.reactor.ID, vault.ReactParams{})) },
+			"code":                 func(ctx context.Context) error { return must.Err(c.React(ctx, w.reactor.ID, vault.ReactParams{})) },
 		} {
 			t.Run(name+", "+call, func(t *testing.T) {
 				t.Parallel()

@@ -35,7 +35,7 @@ func TestEvidence(t *testing.T) {
 	if err != nil || evidence.VerifyProof(proof, key) != nil {
 		t.Errorf("%v, %v", err, evidence.VerifyProof(proof, key))
 	}
-	must.Match(t, "the proof of no entry", errOf(c.LogProof(ctx, uuid.New())), vault.ErrNotFound)
+	must.Match(t, "the proof of no entry", must.Err(c.LogProof(ctx, uuid.New())), vault.ErrNotFound)
 	if p, err := c.LogConsistency(ctx, 1); err != nil || p.From != 1 || len(p.Hashes) == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

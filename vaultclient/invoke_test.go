@@ -133,7 +133,7 @@ func TestInvokeProxyIsSentOnce(t *testing.T) {
 			call.Key = "k"
 			a := must.Get(c.InvokeProxy(t.Context(), call))(t)
 			a.Body.Close()
-			must.Match(t, "no error although the connection broke", errOf(c.InvokeProxy(t.Context(), call)), must.Text(""))
+			must.Match(t, "no error although the connection broke", must.Err(c.InvokeProxy(t.Context(), call)), must.Text(""))
 			seen := srv.requests()
 			same(t, "len(seen)", len(seen), 2)
 			for _, r := range seen {
@@ -307,9 +307,9 @@ func TestAnonymous(t *testing.T) {
 		t.Errorf("the client sent the key %q", got)
 	}
 	for name, p := range map[string]vault.ProxyCall{"a proxy that requires a key": {Key: proxy(true)}, "a URL": {URL: dest.URL}} {
-		must.Match(t, name, errOf(c.InvokeProxy(t.Context(), p)), vault.ErrUnauthenticated)
+		must.Match(t, name, must.Err(c.InvokeProxy(t.Context(), p)), vault.ErrUnauthenticated)
 	}
-	must.Match(t, "an unknown proxy", errOf(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"})), vault.ErrNotFound)
-	must.Match(t, "plain http was accepted", errOf(vaultclient.NewAnonymous("http://vault.example", nil)), must.Text(""))
-	must.Match(t, "New accepts a missing key", errOf(vaultclient.New(f.URL, "", nil)), must.Text(""))
+	must.Match(t, "an unknown proxy", must.Err(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"})), vault.ErrNotFound)
+	must.Match(t, "plain http was accepted", must.Err(vaultclient.NewAnonymous("http://vault.example", nil)), must.Text(""))
+	must.Match(t, "New accepts a missing key", must.Err(vaultclient.New(f.URL, "", nil)), must.Text(""))
 }

@@ -53,12 +53,14 @@ func TestLostResponsesAreRetried(t *testing.T) {
 func TestReadsAreRetried(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*vaultclient.Client) error{
-		"GetToken":   func(c *vaultclient.Client) error { return errOf(c.GetToken(t.Context(), "tok")) },
-		"ListTokens": func(c *vaultclient.Client) error { return errOf(c.ListTokens(t.Context(), vault.ListTokensParams{})) },
-		"SearchTokens": func(c *vaultclient.Client) error {
-			return errOf(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"}))
+		"GetToken": func(c *vaultclient.Client) error { return must.Err(c.GetToken(t.Context(), "tok")) },
+		"ListTokens": func(c *vaultclient.Client) error {
+			return must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{}))
 		},
-		"Detokenize": func(c *vaultclient.Client) error { return errOf(c.Detokenize(t.Context(), "{{ tok }}")) },
+		"SearchTokens": func(c *vaultclient.Client) error {
+			return must.Err(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"}))
+		},
+		"Detokenize": func(c *vaultclient.Client) error { return must.Err(c.Detokenize(t.Context(), "{{ tok }}")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,21 +112,21 @@ func TestPermanentErrorsAreNotRetried(t *testing.T) {
 		want    error
 	}{
 		"a taken id": {pass, func(ctx context.Context, c *vaultclient.Client) error {
-			return errOf(c.CreateToken(ctx, taken))
+			return must.Err(c.CreateToken(ctx, taken))
 		}, vault.ErrConflict},
 		"bad input": {pass, func(ctx context.Context, c *vaultclient.Client) error {
-			return errOf(c.Tokenize(ctx, vault.JSON("{")))
+			return must.Err(c.Tokenize(ctx, vault.JSON("{")))
 		}, vault.ErrInvalid},
-		"no permission": {pass, func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetTenant(ctx)) }, vault.ErrForbidden},
+		"no permission": {pass, func(ctx context.Context, c *vaultclient.Client) error { return must.Err(c.GetTenant(ctx)) }, vault.ErrForbidden},
 		"not found": {pass, func(ctx context.Context, c *vaultclient.Client) error {
-			return errOf(c.GetToken(ctx, "nobody"))
+			return must.Err(c.GetToken(ctx, "nobody"))
 		}, vault.ErrNotFound},
-		"a redirect":       {answer(307, "Location", "/elsewhere"), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
-		"a page, with 200": {answer(200), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
-		"a page, with 404": {answer(404), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
-		"a page, with 413": {answer(413), func(ctx context.Context, c *vaultclient.Client) error { return errOf(c.GetToken(ctx, "x")) }, vault.ErrTooLarge},
+		"a redirect":       {answer(307, "Location", "/elsewhere"), func(ctx context.Context, c *vaultclient.Client) error { return must.Err(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
+		"a page, with 200": {answer(200), func(ctx context.Context, c *vaultclient.Client) error { return must.Err(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
+		"a page, with 404": {answer(404), func(ctx context.Context, c *vaultclient.Client) error { return must.Err(c.GetToken(ctx, "x")) }, vaultclient.ErrAnswer},
+		"a page, with 413": {answer(413), func(ctx context.Context, c *vaultclient.Client) error { return must.Err(c.GetToken(ctx, "x")) }, vault.ErrTooLarge},
 		"a call of a proxy": {answer(503), func(ctx context.Context, c *vaultclient.Client) error {
-			return errOf(c.InvokeProxy(ctx, vault.ProxyCall{Key: "k"}))
+			return must.Err(c.InvokeProxy(ctx, vault.ProxyCall{Key: "k"}))
 		}, vaultclient.ErrAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -343,10 +345,10 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Error("a call without the key is a replay")
 	}
 	for _, call := range []func() error{
-		func() error { return errOf(c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`))) },
-		func() error { return errOf(c.Tokenize(ctx, "x")) },
-		func() error { return errOf(c.GetToken(ctx, one.ID)) },
-		func() error { return errOf(c.Detokenize(ctx, "x")) },
+		func() error { return must.Err(c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`))) },
+		func() error { return must.Err(c.Tokenize(ctx, "x")) },
+		func() error { return must.Err(c.GetToken(ctx, one.ID)) },
+		func() error { return must.Err(c.Detokenize(ctx, "x")) },
 		func() error { return c.DeleteToken(ctx, one.ID) },
 	} {
 		must.Do(t, call())

@@ -226,13 +226,13 @@ func listLogs(w *world) {
 	start := w.Clock.Now()
 	for _, call := range []func() error{
 		func() error {
-			return errOf(w.private.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))
+			return must.Err(w.private.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))
 		},
-		func() error { return errOf(w.private.GetToken(ctx, "tok")) },
-		func() error { return errOf(w.private.PatchToken(ctx, "tok", vault.JSON(`{"data":2}`))) },
-		func() error { return errOf(w.private.Detokenize(ctx, "{{ tok }}")) },
-		func() error { return errOf(w.public.CreateSession(ctx)) },
-		func() error { return errOf(w.management.GetTenant(ctx)) },
+		func() error { return must.Err(w.private.GetToken(ctx, "tok")) },
+		func() error { return must.Err(w.private.PatchToken(ctx, "tok", vault.JSON(`{"data":2}`))) },
+		func() error { return must.Err(w.private.Detokenize(ctx, "{{ tok }}")) },
+		func() error { return must.Err(w.public.CreateSession(ctx)) },
+		func() error { return must.Err(w.management.GetTenant(ctx)) },
 		func() error { return w.private.DeleteToken(ctx, "tok") },
 		func() error { return w.private.DeleteToken(ctx, "tok") },
 	} {

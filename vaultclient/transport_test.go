@@ -61,7 +61,7 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"http://localhost:8080", "http://127.0.0.2", "http://[::1]:1/x/", "https://vault.example/a%2Fb"} {
-		must.Match(t, url, errOf(vaultclient.New(url, "key", nil)), nil)
+		must.Match(t, url, must.Err(vaultclient.New(url, "key", nil)), nil)
 	}
 	must.Get(vaultclient.New("http://vault.example", "key", &vaultclient.Options{AllowPlainHTTP: true}))(t)
 }
@@ -106,7 +106,7 @@ func TestPathsStayEscaped(t *testing.T) {
 			"": "/tokens/-", "..": "/tokens/-", "search": "/tokens/-", "a/b?c": "/tokens/-", "../applications/key": "/tokens/-",
 			`..\applications`: "/tokens/-", "%2e%2e": "/tokens/-", "a\r\nb": "/tokens/-", "a\xff\xffb": "/tokens/-", " ab": "/tokens/-",
 		} {
-			must.Match(t, "no error", errOf(c.GetToken(t.Context(), id)), must.Text(""))
+			must.Match(t, "no error", must.Err(c.GetToken(t.Context(), id)), must.Text(""))
 			f.mu.Lock()
 			if got := f.seen[len(f.seen)-1].RequestURI; got != mount+want+"?transform=true" {
 				t.Errorf("below %q the path of %q is %s, want %s", base, id, got, mount+want)
@@ -387,7 +387,7 @@ func TestConcurrentCalls(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				must.Match(t, "GetToken", errOf(c.GetToken(t.Context(), tok.ID)), nil)
+				must.Match(t, "GetToken", must.Err(c.GetToken(t.Context(), tok.ID)), nil)
 				all.Store(tok.ID, true)
 			}
 		})

@@ -83,12 +83,14 @@ func TestForeignPageIsNotSuccess(t *testing.T) {
 			return c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: "n"})
 		},
 		"PatchProxy": func(c *vaultclient.Client) error {
-			return errOf(c.PatchProxy(t.Context(), uuid.New(), vault.JSON("{}")))
+			return must.Err(c.PatchProxy(t.Context(), uuid.New(), vault.JSON("{}")))
 		},
 		"React, later": func(c *vaultclient.Client) error {
-			return errOf(c.ReactAsync(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"}))
+			return must.Err(c.ReactAsync(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"}))
 		},
-		"React": func(c *vaultclient.Client) error { return errOf(c.React(t.Context(), uuid.New(), vault.ReactParams{})) },
+		"React": func(c *vaultclient.Client) error {
+			return must.Err(c.React(t.Context(), uuid.New(), vault.ReactParams{}))
+		},
 	}
 	for name, call := range calls {
 		for _, status := range []int{200, 201, 202, 204} {
