@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
@@ -341,7 +342,7 @@ func (q *queue) batchOf(first *pending) []*pending {
 
 // expect waits a while for as many callers of a tenant as there were last time.
 func (q *queue) expect(first *pending) {
-	for end := time.Now().Add(q.pace.Pause); first.class != alone && time.Now().Before(end); time.Sleep(q.pace.Pause / 30) {
+	for end := time.Now().Add(q.pace.Pause); first.class != alone && time.Now().Before(end); _ = pace.Sleep(context.Background(), q.pace.Pause/30) {
 		q.mu.Lock()
 		l := q.laneOf(first)
 		all := l.waiting[first.class]+1 >= l.callers[first.class]
