@@ -140,7 +140,7 @@ var mayImport = map[string][]string{
 	"internal/runs": feature("internal/applications", "internal/egress", "internal/once", "internal/records", "internal/reveal", "internal/share",
 		"internal/tokens", "internal/trace", "internal/webhook", "script"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sinks":    feature("internal/keyring", "internal/ledger", "internal/share", "internal/webhook"),
+	"internal/sinks":    feature("internal/egress", "internal/keyring", "internal/ledger", "internal/share", "internal/webhook"),
 	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),

@@ -287,10 +287,6 @@ func applicationFilter(p *params) (vault.ListApplicationsParams, error) {
 	return f, err
 }
 
-func sessionFilter(p *params) (vault.PageParams, error) {
-	return p.page(), nil
-}
-
 func codeFilter(p *params) (vault.ListParams, error) {
 	f := vault.ListParams{Name: p.text("name")}
 	var err error

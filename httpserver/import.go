@@ -28,13 +28,6 @@ type importLine struct {
 	Error  *errorBody `json:"error,omitempty"`
 }
 
-// importTokens imports the lines of a body and sends results while the body
-// arrives. It reads no faster than the database writes rows and the caller
-// reads results, so neither piles up.
-func importTokens() operation {
-	return operation{takes: linesBody, lists: true, stream: (*exchange).importTokens}
-}
-
 // importStream is an import over HTTP. Reading and writing take turns.
 type importStream struct {
 	*exchange
@@ -56,6 +49,9 @@ type importStream struct {
 // errUnreadable ends an import if the rest of its body cannot be read.
 var errUnreadable = errors.New("the body cannot be read on")
 
+// importTokens imports the lines of a body and sends results while the body
+// arrives. It reads no faster than the database writes rows and the caller
+// reads results, so neither piles up.
 func (x *exchange) importTokens() (answer, error) {
 	opts, err := importOptions(x.r.URL.RawQuery)
 	if err != nil {

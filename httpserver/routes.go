@@ -32,7 +32,7 @@ func (h *handler) table() []route {
 		{get, "/tokens", "token:read", 200, list(tokenFilter, (*vault.Client).ListTokens)},
 		{post, "/tokens/search", "token:search", 200, readOnly(query((*vault.Client).SearchTokens))},
 		{post, "/tokens/erase", "token:delete", 200, repeatable(query((*vault.Client).EraseTokens))},
-		{post, "/tokens/import", "token:create", 200, importTokens()},
+		{post, "/tokens/import", "token:create", 200, operation{takes: linesBody, lists: true, stream: (*exchange).importTokens}},
 		{get, "/tokens/{id}", "token:read", 200, read(tokenID, (*vault.Client).GetToken)},
 		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, (*vault.Client).PatchToken)},
 		{del, "/tokens/{id}", "token:delete", 204, remove(tokenID, (*vault.Client).DeleteToken)},
@@ -41,7 +41,7 @@ func (h *handler) table() []route {
 		{post, "/v2/tokens/search", "token:search", 200, readOnly(query(searchTokens))},
 
 		{post, "/sessions", vault.PermissionSessionCreate, 201, created(act(noID, withoutID((*vault.Client).CreateSession)))},
-		{get, "/sessions", "session:read", 200, list(sessionFilter, (*vault.Client).ListSessions)},
+		{get, "/sessions", "session:read", 200, list(func(p *params) (vault.PageParams, error) { return p.page(), nil }, (*vault.Client).ListSessions)},
 		{post, "/sessions/authorize", vault.PermissionSessionAuthorize, 200, perform((*vault.Client).AuthorizeSession)},
 		{del, "/sessions/{id}", "session:delete", 204, remove(entityID, (*vault.Client).DeleteSession)},
 

@@ -61,6 +61,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
@@ -281,7 +282,7 @@ func decode[T any](r *request, a *answer) (*T, error) {
 
 // encode encodes parameters as JSON. It rejects text that JSON would change.
 func encode(params any) ([]byte, error) {
-	if !isText(params) {
+	if !textIn(reflect.ValueOf(params)) {
 		return nil, invalid("", "must be valid Unicode text")
 	}
 	if m, ok := params.(json.Marshaler); ok {

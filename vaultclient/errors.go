@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -114,7 +115,7 @@ func refusal(op string, a *answer) *Error {
 // refused returns the error for a response whose JSON is read into a value that has
 // the error body.
 func (a *answer) refused(op string, into any, body *errorBody, kinds map[int]error) *Error {
-	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
+	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: egress.RetryAfter(a.header)}
 	if !a.isJSON() || json.Unmarshal(a.body, into) != nil || body.Title == "" || body.Status != a.status {
 		e.err = strange(op, a)
 		return e
@@ -231,8 +232,7 @@ func (c *Client) chosen(a *answer) *Error {
 }
 
 // isOwn reports whether a header has the API's prefix.
-func (c *Client) isOwn(name string) bool { return hasPrefixFold(name, c.opts.Prefix) }
-
-func hasPrefixFold(name, prefix string) bool {
-	return prefix != "" && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+func (c *Client) isOwn(name string) bool {
+	n := len(c.opts.Prefix)
+	return len(name) >= n && strings.EqualFold(name[:n], c.opts.Prefix)
 }

@@ -38,7 +38,7 @@ func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.Pro
 
 func (c *Client) invokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
 	op := core.VerbInvokeProxy.Name
-	body := newSentBody(p.Body)
+	body := &sentBody{Reader: p.Body, reading: make(chan struct{}, 1)}
 	req, err := c.proxyRequest(ctx, &p, body)
 	if err != nil {
 		return nil, err
@@ -217,8 +217,6 @@ type sentBody struct {
 	ended   atomic.Bool
 	reading chan struct{} // full during a Read
 }
-
-func newSentBody(r io.Reader) *sentBody { return &sentBody{Reader: r, reading: make(chan struct{}, 1)} }
 
 func (b *sentBody) Read(p []byte) (int, error) {
 	b.reading <- struct{}{}

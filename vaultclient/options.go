@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
@@ -100,7 +100,7 @@ func (o *Options) complete() (Options, error) {
 		c = *o
 	}
 	switch {
-	case strings.ContainsFunc(c.Prefix, func(r rune) bool { return !isHeaderRune(r) }):
+	case strings.Trim(c.Prefix, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "":
 		return c, errors.New("vaultclient: Options.Prefix may contain only letters, digits, - and _")
 	case strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }):
 		return c, errors.New("vaultclient: Options.UserAgent may contain only printable ASCII characters")
@@ -120,10 +120,6 @@ func (o *Options) complete() (Options, error) {
 		c.Retry.Sleep = pace.Sleep
 	}
 	return c, nil
-}
-
-func isHeaderRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
 // sharedTransport is for clients without their own transport. directTransport
@@ -157,17 +153,12 @@ func parseBase(text string, plain bool) (*url.URL, error) {
 		return nil, errors.New("vaultclient: the URL must be like https://vault.example or https://vault.example/path")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("vaultclient: the URL must not have a user, query or fragment")
-	case u.Scheme == "http" && !plain && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !plain && !egress.IsLoopback(u.Hostname()):
 		return nil, errors.New("vaultclient: the URL must be https, or the API key would be sent unencrypted; see Options.AllowPlainHTTP")
 	}
 	base := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: strings.TrimRight(u.Path, "/")}
 	base.RawPath = strings.TrimRight(u.EscapedPath(), "/")
 	return base, nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // checkKey rejects text that cannot be an API key or cannot be sent in a
@@ -179,11 +170,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// isText reports whether all strings of parameters are valid UTF-8. JSON
+// textIn reports whether all strings of parameters are valid UTF-8. JSON
 // cannot represent other strings, so the vault would store something else.
 // Fields of type any are JSON, or are converted to it.
-func isText(params any) bool { return textIn(reflect.ValueOf(params)) }
-
 func textIn(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,18 +35,6 @@ type answer struct {
 func (a *answer) isJSON() bool {
 	typ, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 	return err == nil && typ == contentJSON
-}
-
-// retryAfter returns the pause that the server requests.
-func (a *answer) retryAfter() time.Duration {
-	text := a.header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(date))
-	}
-	return 0
 }
 
 // fate is what the client knows about a failed call.

@@ -50,7 +50,7 @@ func Seal(ctx context.Context, c API, dst ...any) error {
 		switch {
 		case err != nil:
 			return f.wrap(err)
-		case s.unchanged():
+		case s.old != nil && s.head().id != "" && s.expires.IsZero() && bytes.Equal(s.old, s.data):
 			f.head().state = opened
 		case f.head().id == "" || f.tag.dedup:
 			created = append(created, s)
@@ -110,11 +110,6 @@ func (s *sealing) typ() vault.TokenType {
 	return s.tokenType()
 }
 
-// unchanged reports whether the token holds the same value and needs no new expiry.
-func (s *sealing) unchanged() bool {
-	return s.old != nil && s.head().id != "" && s.expires.IsZero() && bytes.Equal(s.old, s.data)
-}
-
 // stored marks the field as stored. A nil mask is unknown.
 func (s *sealing) stored(id string, mask vault.JSON) {
 	h := s.head()
@@ -172,18 +167,13 @@ func (s *sealing) sharedBy() string {
 // its type. The vault rejects an empty text as an index.
 func (s *sealing) indexes() []string {
 	switch {
-	case !s.tag.index || hasOwnIndex(s.typ()):
-		return nil
+	case !s.tag.index, s.typ() == vault.TypeSocialSecurityNumber, s.typ() == vault.TypeEmployerIDNumber:
+		return nil // the default indexes of these types include the whole value
 	case string(s.data) == `""`:
 		return []string{}
 	default:
 		return []string{wholeValue}
 	}
-}
-
-// hasOwnIndex reports whether the default indexes of a type include the whole value.
-func hasOwnIndex(t vault.TokenType) bool {
-	return t == vault.TypeSocialSecurityNumber || t == vault.TypeEmployerIDNumber
 }
 
 // create creates the tokens of new values, all or none.

@@ -43,7 +43,10 @@ import (
 func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
 	t.Helper()
 	l := &leaks{t: t}
-	canary := Canary{Card: randomCard(), SSN: randomSSN(), Secret: randomSecret(), leaks: l}
+	canary := Canary{
+		Card: randomCard(), SSN: randomDigits(3) + "-" + randomDigits(2) + "-" + randomDigits(4),
+		Secret: `s3crét "` + rand.Text() + `" <&/>`, leaks: l, // every encoding changes it
+	}
 	for _, planted := range []struct {
 		id   *string
 		typ  vault.TokenType
@@ -252,10 +255,3 @@ func randomCard() string {
 	}
 	return body + string(rune('0'+(10-sum%10)%10))
 }
-
-func randomSSN() string {
-	return randomDigits(3) + "-" + randomDigits(2) + "-" + randomDigits(4)
-}
-
-// randomSecret returns a text that every encoding changes.
-func randomSecret() string { return `s3crét "` + rand.Text() + `" <&/>` }

@@ -251,7 +251,10 @@ func (r *Room) Turn(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn && !r.process.cpu.Wanted(r.payer) {
-		r.breathe()
+		if time.Since(r.breath) > breathEvery {
+			time.Sleep(breath) //nolint:forbidigo // see breathEvery
+			r.breath = time.Now()
+		}
 		return nil
 	}
 	if r.turn {
@@ -271,13 +274,6 @@ const (
 	breathEvery = time.Millisecond
 	breath      = 20 * time.Microsecond
 )
-
-func (r *Room) breathe() {
-	if time.Since(r.breath) > breathEvery {
-		time.Sleep(breath) //nolint:forbidigo // see above
-		r.breath = time.Now()
-	}
-}
 
 // Rest ends the turn before the request waits for something.
 func (r *Room) Rest() {

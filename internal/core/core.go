@@ -98,7 +98,10 @@ func New(cfg Config) *Vault {
 		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon, node: uuid.New(),
 		auth: NewCache[storage.Key, *principal](), apps: NewCache[appKey, *principal](),
 	}
-	v.Own = v.newOwnKeys()
+	v.Own = keyring.NewOwnKeys(keyring.OwnConfig{
+		Open: v.OpenKey, Age: v.KeyAge, Grace: v.KeyGrace, Now: v.Now, Logger: v.Logger,
+		Drop: func(tenants []uuid.UUID) { v.Tenants.DropKeys(tenants) }, Changed: v.ownKeyChanged,
+	})
 	v.Tenants = v.newTenants()
 	return v
 }

@@ -24,14 +24,6 @@ type ownKeyState struct {
 	At    time.Time        `json:"at"`
 }
 
-// newOwnKeys returns the tenants' own keys.
-func (v *Vault) newOwnKeys() *keyring.OwnKeys {
-	return keyring.NewOwnKeys(keyring.OwnConfig{
-		Open: v.OpenKey, Age: v.KeyAge, Grace: v.KeyGrace, Now: v.Now, Logger: v.Logger,
-		Drop: func(tenants []uuid.UUID) { v.Tenants.DropKeys(tenants) }, Changed: v.ownKeyChanged,
-	})
-}
-
 // ownKeyChanged enters a change of state of a key in the logs of its tenants, unless
 // another node has done so.
 func (v *Vault) ownKeyChanged(ctx context.Context, tenants []uuid.UUID, c keyring.KeyChange) error {

@@ -1,9 +1,12 @@
 package egress
 
 import (
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // hopByHop are the headers that concern only one connection (RFC 9110,
@@ -45,6 +48,24 @@ func CheckHeader(h http.Header) error {
 		}
 	}
 	return nil
+}
+
+// RetryAfter returns the pause that the header of a response asks for.
+func RetryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}
+
+// IsLoopback reports whether the host of a URL is this machine.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // ValidMethod reports whether a text can be the method of a request.

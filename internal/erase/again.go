@@ -56,8 +56,6 @@ type ErasedAgain struct {
 	Sessions     int // ended sessions that were there again
 }
 
-func (e *ErasedAgain) all() int { return e.Count + e.Applications + e.Keys + e.Sessions }
-
 // Again withdraws what files say was withdrawn: it erases tokens that were erased
 // or deleted, deletes applications, replaces keys and ends sessions. After a
 // restore the database holds them again. A token that was created after the
@@ -87,7 +85,7 @@ func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, er
 	if v.Ledger == nil || p.DryRun {
 		return out, nil
 	}
-	return out, v.Ledger.ErasedAgain(ctx, int64(out.all()))
+	return out, v.Ledger.ErasedAgain(ctx, int64(out.Count+out.Applications+out.Keys+out.Sessions))
 }
 
 // The kinds of what can be withdrawn.

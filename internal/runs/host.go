@@ -99,7 +99,9 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 	if h.client == nil {
 		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as; set one on the reactor or proxy"}
 	}
-	if !runsMore(op) {
+	// A call that runs code or waits for another server may take long, and the
+	// nested work may need a turn.
+	if op != "reactors.react" && !strings.HasPrefix(op, "proxy.") {
 		if err := h.runs.turns.Take(ctx, h.tenant); err != nil {
 			return nil, err
 		}
@@ -120,10 +122,6 @@ func (h *host) call(ctx context.Context, op string, args json.RawMessage) (json.
 	}
 	return json.Marshal(out)
 }
-
-// runsMore reports whether an operation runs code or waits for another
-// server. Such a call may take long, and the nested work may need a turn.
-func runsMore(op string) bool { return op == "reactors.react" || strings.HasPrefix(op, "proxy.") }
 
 // Limits on fetches of tenant code.
 const (

@@ -53,15 +53,12 @@ func New(cfg Config) *Runs {
 	r.Reactors = r.newReactors()
 	r.Worker = NewWorker(WorkerConfig{
 		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
-		CarryOut: r.CarryOut, Extend: r.Extend, Paused: r.paused,
+		CarryOut: r.CarryOut, Extend: r.Extend, Paused: func(tenant storage.ID) bool {
+			// A tenant's jobs wait while the master key or the tenant's own key is denied.
+			return r.Vault.Key.Usable() != nil || r.Vault.Own.Usable(uuid.UUID(tenant)) != nil
+		},
 	})
 	return r
-}
-
-// paused reports whether a tenant's jobs wait, because the master key or the tenant's
-// own key is denied.
-func (r *Runs) paused(tenant storage.ID) bool {
-	return r.Vault.Key.Usable() != nil || r.Vault.Own.Usable(uuid.UUID(tenant)) != nil
 }
 
 // The kinds of events for observers.

@@ -214,7 +214,14 @@ func (w *Worker) run(ctx context.Context, job *storage.Job) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var renewing sync.WaitGroup
-	renewing.Go(func() { w.renew(ctx, cancel, *job) })
+	leased := *job
+	renewing.Go(func() {
+		pace.Every(ctx, renewEvery, func() {
+			if err := w.Extend(ctx, &leased); errors.Is(err, storage.ErrStale) {
+				cancel() // another node has the job
+			}
+		})
+	})
 	err := w.carryOut(ctx, job)
 	cancel()
 	renewing.Wait()
@@ -233,14 +240,4 @@ func (w *Worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
 		}
 	}()
 	return w.CarryOut(ctx, job)
-}
-
-// renew renews the lease while the job runs. If the lease is lost, it stops
-// the run, because another node has the job.
-func (w *Worker) renew(ctx context.Context, stop context.CancelFunc, job storage.Job) {
-	pace.Every(ctx, renewEvery, func() {
-		if err := w.Extend(ctx, &job); errors.Is(err, storage.ErrStale) {
-			stop()
-		}
-	})
 }

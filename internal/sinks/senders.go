@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 )
 
@@ -176,7 +176,7 @@ func (h *HTTP) Prepare(format string) error {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return errors.New("the destination must be an absolute https URL")
 	}
-	if u.Scheme == "http" && !h.opts.AllowHTTP && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !h.opts.AllowHTTP && !egress.IsLoopback(u.Hostname()) {
 		return errors.New("plain http to another machine needs the option AllowHTTP")
 	}
 	if h.opts.Secret != "" {
@@ -189,11 +189,6 @@ func (h *HTTP) Prepare(format string) error {
 		h.url = u.String()
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // Send implements Sender.
@@ -277,7 +272,7 @@ func judge(res *http.Response, body []byte) error {
 	case res.StatusCode == http.StatusBadRequest, res.StatusCode == http.StatusRequestEntityTooLarge:
 		e.refused = true
 	default:
-		e.after = retryAfter(res.Header.Get("Retry-After"))
+		e.after = egress.RetryAfter(res.Header)
 	}
 	return e
 }
@@ -302,16 +297,6 @@ func rejected(contentType string, body []byte) int64 {
 		return 0
 	}
 	return n
-}
-
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(date))
-	}
-	return 0
 }
 
 // httpError is a response that does not accept a batch. It does not include the

@@ -60,7 +60,8 @@ var types = named(map[string]*Type{
 	Generic: {Container: "/general/high/", fingerprint: newTypeExpression(stringified), check: checkGeneric, mask: maskGeneric},
 	Card: {Container: "/pci/high/", fingerprint: newTypeExpression("{{ data.number }}"), check: checkCard, mask: maskCard,
 		secret: func(d jsonx.Value) string { return d.Get("number").Text() }},
-	Bank: {Container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
+	Bank: {Container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank,
+		mask:   func(jsonx.Value) *typeMask { return bankMask },
 		secret: func(d jsonx.Value) string { return d.Get("account_number").Text() }},
 	CardNumber:           number("/pci/high/", checkCardNumber),
 	USBankAccountNumber:  number("/bank/high/", checkAccountNumber),
@@ -160,8 +161,6 @@ func maskCard(data jsonx.Value) *typeMask {
 	month, year := data.Get("expiration_month"), data.Get("expiration_year")
 	return cardMasks[[2]bool{!month.IsZero(), !year.IsZero()}]
 }
-
-func maskBank(jsonx.Value) *typeMask { return bankMask }
 
 func checkGeneric(*form.Problems, string, jsonx.Value) {}
 

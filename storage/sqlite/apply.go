@@ -89,7 +89,7 @@ func (w *writer) either(index int, found, missing storage.ConflictKind, stmt sta
 // insert inserts a row that no guard covers.
 func (w *writer) insert(what string, index int, stmt statementID, args ...any) error {
 	_, err := w.exec(stmt, args...)
-	if isConstraint(err) {
+	if codeOf(err) == sqlite3.SQLITE_CONSTRAINT {
 		return fmt.Errorf("%w: the id of a %s (row %d)", storage.ErrExists, what, index)
 	}
 	return err

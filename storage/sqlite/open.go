@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
@@ -215,7 +216,10 @@ func openWriter(ctx context.Context, f file, o *Options) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	w := newWriter(db.DB, conn, f, o.WriteWait)
+	w := &writer{
+		db: db.DB, conn: conn, file: f, on: direct.NewConn(conn), wait: o.WriteWait,
+		stmts: make([]*direct.Stmt, len(statementTexts)), counts: newCountChanges(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
+	}
 	if w.checkpoints, err = startCheckpointer(ctx, f, idleAfter); err == nil {
 		err = w.setBusyTimeout(f.writerTimeout(o))
 	}
@@ -305,5 +309,4 @@ func extendedCode(err error) int {
 	return sqlite3.SQLITE_OK
 }
 
-func isBusy(err error) bool       { return codeOf(err) == sqlite3.SQLITE_BUSY }
-func isConstraint(err error) bool { return codeOf(err) == sqlite3.SQLITE_CONSTRAINT }
+func isBusy(err error) bool { return codeOf(err) == sqlite3.SQLITE_BUSY }

@@ -138,8 +138,6 @@ func (r *room) record(err error) {
 	}
 }
 
-func (r *room) isLacking() bool { return time.Since(time.Unix(0, r.lacking.Load())) < believeFull }
-
 var errNoRoom = fmt.Errorf("%w: sqlite: the last change found no room on the disk", storage.ErrUnavailable)
 
 // Ping implements [storage.Storage]. It writes a row unchanged, without waiting
@@ -149,7 +147,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.reader.Ping(ctx); err != nil {
 		return err
 	}
-	if s.room.isLacking() {
+	if time.Since(time.Unix(0, s.room.lacking.Load())) < believeFull {
 		return errNoRoom
 	}
 	written := make(chan error, 1)

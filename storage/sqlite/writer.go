@@ -79,13 +79,6 @@ type setKey struct {
 	set    storage.Hash
 }
 
-func newWriter(db *sql.DB, conn *sql.Conn, f file, wait time.Duration) *writer {
-	return &writer{
-		db: db, conn: conn, file: f, on: direct.NewConn(conn), wait: wait,
-		stmts: make([]*direct.Stmt, len(statementTexts)), counts: newCountChanges(), knownSets: map[setKey]struct{}{}, seqs: seqs{}, known: newKnown(),
-	}
-}
-
 // close releases the connection. It closes the statements first, because SQLite
 // would otherwise keep the connection, its memory and its files.
 func (w *writer) close() error {
@@ -308,8 +301,10 @@ func (w *writer) commit() error {
 		w.knownSets[set] = struct{}{}
 	}
 	w.known.committed(w)
-	if w.relaxed {
-		w.syncSoon()
+	// A relaxed commit reaches the disk soon, even if no later write syncs it.
+	if w.relaxed && w.unsynced.CompareAndSwap(false, true) {
+		w.syncs.Add(1)
+		w.timer = time.AfterFunc(relaxedSync, w.syncLog)
 	}
 	return nil
 }
@@ -369,15 +364,6 @@ func (w *writer) prepared(id statementID) (*direct.Stmt, error) {
 		w.stmts[id] = stmt
 	}
 	return w.stmts[id], nil
-}
-
-// syncSoon makes sure that a relaxed commit reaches the disk soon, even if no
-// later write syncs it.
-func (w *writer) syncSoon() {
-	if w.unsynced.CompareAndSwap(false, true) {
-		w.syncs.Add(1)
-		w.timer = time.AfterFunc(relaxedSync, w.syncLog)
-	}
 }
 
 // syncLog syncs the write-ahead log. It ignores errors, which mean that the log

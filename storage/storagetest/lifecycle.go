@@ -158,8 +158,6 @@ func (w *world) closeUnderWay(tenant storage.ID) []storage.Token {
 	return acknowledged
 }
 
-func closeDuringWrites(w *world) { w.closeUnderWay(w.id()) }
-
 func closeThenReopen(w *world) {
 	tenant := w.id()
 	acknowledged := w.closeUnderWay(tenant)

@@ -182,7 +182,7 @@ var chapters = []chapter{
 	}},
 	{name: "Close", rules: []rule{
 		{"calls that come after Close return ErrClosed", afterClose},
-		{"Close waits for writes under way", closeDuringWrites},
+		{"Close waits for writes under way", func(w *world) { w.closeUnderWay(w.id()) }},
 	}},
 	{name: "Nodes", durable: true, rules: []rule{
 		{"reopening keeps everything", reopening},

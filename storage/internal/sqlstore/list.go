@@ -46,7 +46,8 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if err != nil || len(lists) == 0 {
 		return nil, 0, err
 	}
-	total, known := 0, exactTotal(&f) && f.Offset >= deepOffset
+	exact := f.Count && f.CountUpTo == 0 && f.Before.IsZero() // all tokens of the filter are counted
+	total, known := 0, exact && f.Offset >= deepOffset
 	if known {
 		if total, err = sumTotals(ctx, lists); err != nil || f.Offset >= total {
 			return nil, total, err
@@ -123,9 +124,6 @@ func (s *Store) readPage(ctx context.Context, lists []*tokenList, f storage.Toke
 	}
 	return store.pageTokens(ctx, &f, query, slices.Concat(ords.args, token.args, where.args))
 }
-
-// exactTotal reports whether all tokens of a filter must be counted.
-func exactTotal(f *storage.TokenFilter) bool { return f.Count && f.CountUpTo == 0 && f.Before.IsZero() }
 
 func sumTotals(ctx context.Context, lists []*tokenList) (total int, err error) {
 	for _, l := range lists {

@@ -98,7 +98,8 @@ func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
 		if err != nil {
 			return err
 		}
-		missing := m.missing(done)
+		hasRun := func(one storage.Migration) bool { return slices.Contains(done, one.Version) }
+		missing := slices.DeleteFunc(slices.Clone(m.All), hasRun)
 		if len(missing) == 0 {
 			return m.newer(done)
 		}
@@ -127,11 +128,6 @@ func versionsText(missing []storage.Migration) string {
 		texts[i] = strconv.Itoa(m.Version)
 	}
 	return "missing " + strings.Join(texts, ", ")
-}
-
-// missing returns the migrations that have not run.
-func (m *Migrator) missing(done []int) []storage.Migration {
-	return slices.DeleteFunc(slices.Clone(m.All), func(one storage.Migration) bool { return slices.Contains(done, one.Version) })
 }
 
 // newer rejects a schema of a later major version.

@@ -208,7 +208,7 @@ func (s *Store) recordWhere(f storage.RecordFilter) (string, []any) {
 		condition, pattern := nameIs(f.Name)
 		add(condition, pattern)
 	}
-	return and(where), args
+	return strings.Join(where, " AND "), args
 }
 
 // nameIs returns the condition that a name matches the wanted one, in which '*'

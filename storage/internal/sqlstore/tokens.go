@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
@@ -164,5 +163,3 @@ func distinct(values []string) []string {
 	}
 	return kept
 }
-
-func and(conditions []string) string { return strings.Join(conditions, " AND ") }

@@ -71,8 +71,10 @@ func (s *Store) ReadTree(ctx context.Context, q storage.TreeQuery) (part storage
 // the range's first leaf.
 func (s *Store) leaves(ctx context.Context, q *storage.TreeQuery) ([]storage.Leaves, error) {
 	var all []storage.Leaves
-	var l leaves
+	var l storage.Leaves
 	var ids, seqs, hashes []byte
+	// The database may have found the bytes of the id across two adjacent ids.
+	holds := func(r storage.LogRef) bool { return r.ID == q.Holding }
 	block := q.From - q.From%storage.LeavesPerBlock
 	where, args := `l.tenant_id = ? AND l.first >= ? AND l.first < ?`, []any{s.dialect.ID(q.Tenant), block, q.To}
 	if !q.Holding.IsZero() {
@@ -82,21 +84,11 @@ func (s *Store) leaves(ctx context.Context, q *storage.TreeQuery) ([]storage.Lea
 		[]Field{{&l.First}, {&l.Kind}, {&ids}, {&seqs}, {&hashes}},
 		func() {
 			l.Refs, l.Hash = splitLeaves(ids, seqs, hashes)
-			if l.First+int64(len(l.Refs)) > q.From && l.holds(q.Holding) {
-				all = append(all, l.Leaves)
+			if l.First+int64(len(l.Refs)) > q.From && (q.Holding.IsZero() || slices.ContainsFunc(l.Refs, holds)) {
+				all = append(all, l)
 			}
 		})
 	return all, err
-}
-
-// leaves is a batch that was read.
-type leaves struct{ storage.Leaves }
-
-// holds reports whether the batch has the leaf of an entry; a zero id matches
-// any batch. The database may have found the bytes of the id across two
-// adjacent ids.
-func (l *leaves) holds(id storage.ID) bool {
-	return id.IsZero() || slices.ContainsFunc(l.Refs, func(r storage.LogRef) bool { return r.ID == id })
 }
 
 const (
