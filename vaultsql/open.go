@@ -158,11 +158,11 @@ func (o *opener) halves(ctx context.Context, ids []string, err error) error {
 
 // without leaves out the tokens that do not exist. Detokenize names them all; an
 // error about something else, such as the size of the result, names none.
-func (o *opener) without(ids []string, refused []elementError) []string {
+func (o *opener) without(ids []string, refused map[int]map[string][]string) []string {
 	lost := map[string]bool{}
-	for _, r := range refused {
-		id := ids[r.at]
-		if slices.ContainsFunc(r.fields[""], func(message string) bool { return strings.Contains(message, id) }) {
+	for at, fields := range refused {
+		id := ids[at]
+		if slices.ContainsFunc(fields[""], func(message string) bool { return strings.Contains(message, id) }) {
 			lost[id] = true
 			o.missing = append(o.missing, id)
 		}
@@ -277,6 +277,7 @@ func (o *opener) useSets(ctx context.Context, sets map[string][]string, refused 
 
 // deliver passes a token on to its fields.
 func (o *opener) deliver(t *shown) error {
+	mask := func() string { return maskText(token.Masked(context.Background(), string(t.Type), t.Data, t.Mask)) }
 	for _, f := range o.byID[t.ID] {
 		h := f.head()
 		if t.Transform != vault.TransformReveal {
@@ -286,14 +287,9 @@ func (o *opener) deliver(t *shown) error {
 			}
 			continue
 		}
-		if err := f.open(t.Data, &box[string]{t.masked}); err != nil {
+		if err := f.open(t.Data, &box[string]{mask}); err != nil {
 			return f.wrap(err)
 		}
 	}
 	return nil
-}
-
-// masked evaluates the mask of a token whose data is the value.
-func (t *shown) masked() string {
-	return maskText(token.Masked(context.Background(), string(t.Type), t.Data, t.Mask))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -241,8 +242,9 @@ func explain(new []*sealing, err error) error {
 		return fmt.Errorf("vaultsql: seal: %w", err)
 	}
 	var all []error
-	for _, f := range byField(bad, len(new)) {
-		all = append(all, new[f.at].wrap(&vault.InvalidError{Fields: f.fields}))
+	found := byField(bad, len(new))
+	for _, at := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, new[at].wrap(&vault.InvalidError{Fields: found[at]}))
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("vaultsql: seal: %w", err)
@@ -250,15 +252,9 @@ func explain(new []*sealing, err error) error {
 	return errors.Join(all...)
 }
 
-// elementError holds the messages about one element of an array.
-type elementError struct {
-	at     int
-	fields map[string][]string
-}
-
 // byField groups the messages about an array by element. It returns nil if a message
 // is about the whole array.
-func byField(bad *vault.InvalidError, length int) []elementError {
+func byField(bad *vault.InvalidError, length int) map[int]map[string][]string {
 	found := map[int]map[string][]string{}
 	for path, messages := range bad.Fields {
 		match := element.FindStringSubmatch(path)
@@ -274,10 +270,5 @@ func byField(bad *vault.InvalidError, length int) []elementError {
 		}
 		found[at][match[2]] = messages
 	}
-	var all []elementError
-	for at, fields := range found {
-		all = append(all, elementError{at, fields})
-	}
-	slices.SortFunc(all, func(a, b elementError) int { return a.at - b.at })
-	return all
+	return found
 }

@@ -137,24 +137,33 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	return Response{a.Status, a.Header, a.Body}, true, nil
 }
 
-// claim returns the claim that stores a response. It reads the keys again,
-// because the work may have taken longer than keys may be used.
-func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (storage.Claim, error) {
+// change returns the writes that were held back, with the claim that stores a
+// response. It reads the keys again, because the work may have taken longer than
+// keys may be used.
+func (r *request) change(ctx context.Context, a Response, writes *core.Pending, op storage.ClaimOp) (*storage.Change, error) {
 	if err := r.Refresh(ctx); err != nil {
-		return storage.Claim{}, err
+		return nil, err
 	}
 	answer := core.StoredResponse{Status: a.Status, Header: a.Header, Body: a.Body}
 	answer.DependOn(&writes.Uses)
 	plain, err := answer.Encode()
 	if err != nil {
-		return storage.Claim{}, err
+		return nil, err
 	}
 	location := seal.ClaimLocation(r.key)
 	sealed, err := r.Seal(&location, plain)
-	return storage.Claim{
+	if err != nil {
+		return nil, err
+	}
+	ch, err := writes.Change(r.Op)
+	if err != nil {
+		return nil, err
+	}
+	ch.Claim = &storage.ClaimChange{Op: op, Claim: storage.Claim{
 		Key: r.key, Owner: storage.ID(r.owner), LeaseUntil: r.Now, ExpiresAt: r.Now.Add(responseLife),
 		KeyVersion: r.State.Ring.Version(), Answer: sealed,
-	}, err
+	}}
+	return ch, nil
 }
 
 // runPending runs do with its writes held back, and commits them together
@@ -166,15 +175,10 @@ func (r *request) runPending(ctx context.Context, do Work) (Response, bool, erro
 		if err != nil {
 			return r.failed(ctx, a, err)
 		}
-		claim, err := r.claim(ctx, a, writes)
+		ch, err := r.change(ctx, a, writes, storage.ClaimTake)
 		if err != nil {
 			return a, false, err
 		}
-		ch, err := writes.Change(r.Op)
-		if err != nil {
-			return a, false, err
-		}
-		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
 		err = r.Write(ctx, ch)
 		conflict, refused := fault.Guard(err)
 		switch {
@@ -208,7 +212,11 @@ func (r *request) runLeased(ctx context.Context, do Work) (Response, bool, error
 		Key: r.key, Owner: storage.ID(r.owner), LeaseUntil: r.Now.Add(r.lease), ExpiresAt: r.Now.Add(responseLife),
 	}}
 	if err := r.Write(ctx, ch); errors.Is(err, storage.ErrExists) {
-		return r.storedOrBusy(ctx)
+		a, found, err := r.stored(ctx)
+		if err == nil && !found {
+			err = fault.ErrInProgress
+		}
+		return a, found, err
 	} else if err != nil {
 		return Response{}, false, err
 	}
@@ -226,24 +234,11 @@ func (r *request) runLeased(ctx context.Context, do Work) (Response, bool, error
 	return a, false, nil
 }
 
-func (r *request) storedOrBusy(ctx context.Context) (Response, bool, error) {
-	a, found, err := r.stored(ctx)
-	if err == nil && !found {
-		err = fault.ErrInProgress
-	}
-	return a, found, err
-}
-
 func (r *request) finish(ctx context.Context, writes *core.Pending, a Response) error {
-	claim, err := r.claim(ctx, a, writes)
+	ch, err := r.change(ctx, a, writes, storage.ClaimFinish)
 	if err != nil {
 		return err
 	}
-	ch, err := writes.Change(r.Op)
-	if err != nil {
-		return err
-	}
-	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
 	defer writes.Committed()
 	err = r.Write(ctx, ch)
 	if _, refused := fault.Guard(err); refused {

@@ -7,29 +7,22 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// shuffledTokens stores n tokens of the same time, not in the order of their
-// Ord. It returns their ids, newest first.
-func (w *world) shuffledTokens(tenant storage.ID, n int) []string {
-	w.Helper()
-	tokens := w.tokenSeries("t", n)
-	want := reversed(tokenIDs(tokens))
-	mixed := make([]storage.Token, n)
+// deepOffset stores tokens of the same time, not in the order of their Ord.
+func deepOffset(w *world) {
+	const n = 301
+	tenant, tokens, mixed := w.id(), w.tokenSeries("t", n), make([]storage.Token, n)
 	for i := range tokens {
 		mixed[i*37%n] = tokens[i]
 	}
 	for part := range slices.Chunk(mixed, 1+n/3) {
 		w.write(insert(tenant, part...))
 	}
-	return want
-}
-
-func deepOffset(w *world) {
-	tenant := w.id()
-	want := w.shuffledTokens(tenant, 301)
+	want := tokenIDs(tokens)
+	slices.Reverse(want)
 	for _, offset := range []int{0, 150, 299, 300, 301, 302, 100_000} {
 		page, total := w.list(storage.TokenFilter{Tenant: tenant, Offset: offset, Limit: 2, Count: true})
-		w.same("page", tokenIDs(page), want[min(offset, 301):min(offset+2, 301)])
-		w.same("total", total, 301)
+		w.same("page", tokenIDs(page), want[min(offset, n):min(offset+2, n)])
+		w.same("total", total, n)
 	}
 }
 
@@ -65,14 +58,6 @@ func (w *world) changed(stored storage.Token) storage.Token {
 func (w *world) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token {
 	w.Helper()
 	return must(w.store.Duplicate(w.Context(), tenant, d))(w, "duplicate")
-}
-
-func reversed[T any](rows []T) []T {
-	out := make([]T, 0, len(rows))
-	for i := range rows {
-		out = append(out, rows[len(rows)-1-i])
-	}
-	return out
 }
 
 func (w *world) writeLogs(tenant storage.ID, entries ...storage.Log) {

@@ -53,8 +53,7 @@ func agreesWithModel(w *world, seed uint64) {
 		tenant, at := pick(g, g.tenants), g.around()
 		switch g.IntN(20) {
 		case 0:
-			at = g.day()
-			w.agree(m, "deleted log entries", at, func(w *world) any { return w.deleteLogs(tenant, at, 1000) })
+			agreeOnPruning(w, m, g, tenant)
 		case 1, 2:
 			l := storage.Lease{Tenant: tenant, Owner: pick(g, g.actors), Now: at, Until: g.finer(g.around()), Limit: g.limit()}
 			w.agree(m, "leased jobs", l, func(w *world) any { return w.leaseAt(l) })
@@ -67,6 +66,21 @@ func agreesWithModel(w *world, seed uint64) {
 	for i, tenant := range g.tenants {
 		agreeOnReads(w, m, g, tenant)
 		agreeOnFollowing(m, g, followers[i])
+	}
+}
+
+// agreeOnPruning deletes log entries. If more are due than the limit allows, the backend
+// chooses, and the model deletes the same entries.
+func agreeOnPruning(w, m *world, g *generator, tenant storage.ID) {
+	w.Helper()
+	before, limit := pick(g, []time.Time{g.day(), g.day(), g.moment()}), g.limit()
+	due := slices.DeleteFunc(m.allLogs(tenant), func(l storage.Log) bool { return !l.CreatedAt.Before(before) })
+	w.sameFor("deleted log entries", before, w.deleteLogs(tenant, before, limit), min(limit, len(due)))
+	left := w.allLogs(tenant)
+	m.store.(*model.Store).KeepLogs(tenant, before, left)
+	w.sameFor("log entries left", before, left, m.allLogs(tenant))
+	for range 10 {
+		agreeOnLogs(w, m, g.logFilter(tenant))
 	}
 }
 
@@ -177,7 +191,7 @@ func agreeOnReads(w, m *world, g *generator, tenant storage.ID) {
 		jobs, sealed := g.jobFilter(tenant), g.sealedFilter(tenant)
 		w.agree(m, "jobs", jobs, func(w *world) any { return w.jobs(jobs) })
 		w.agree(m, "sealed rows", sealed, func(w *world) any { return w.sealedRows(sealed) })
-		after, limit, old := pick(g, []storage.ID{{}, tenant}), g.limit(), g.day()
+		after, limit, old := pick(g, []storage.ID{{}, tenant}), g.limit(), pick(g, []time.Time{g.day(), g.moment()})
 		w.agree(m, "due tenants", at, func(w *world) any { return w.dueAt(at, after, limit) })
 		w.agree(m, "tenants with entries", old, func(w *world) any { return w.logTenants(old, after, limit) })
 	}

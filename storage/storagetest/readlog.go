@@ -21,13 +21,6 @@ func entryOf(r storage.Reading, t storage.Token) storage.Log {
 	return r.Entry
 }
 
-// asRead returns a token as reads return it, with its tenant and without
-// hashes.
-func asRead(tenant storage.ID, t storage.Token) storage.Token {
-	t.Tenant, t.Hashes = tenant, nil
-	return t
-}
-
 func readEnters(w *world, s storage.ReadLogger) {
 	tenant, token := w.id(), w.token("größe's")
 	w.write(insert(tenant, token))
@@ -37,7 +30,7 @@ func readEnters(w *world, s storage.ReadLogger) {
 	first.Entry.EntityType, first.Entry.EntityID = "ignored", "ignored"
 	for _, r := range []storage.Reading{first, second} {
 		got := must(s.ReadToken(w.Context(), r))(w, "ReadToken")
-		w.same("token", got, asRead(tenant, token))
+		w.same("token", got, ofTenant(tenant, token))
 	}
 	logs, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
 	w.same("logs", logs, []storage.Log{entryOf(second, token), entryOf(first, token)})
@@ -88,7 +81,7 @@ func readLarge(w *world, s storage.ReadLogger) {
 			w.Errorf("a body of %d bytes came back different, with %d bytes", size, len(got.Body))
 		}
 		got.Body, token.Body = nil, nil // comparing them would take long
-		w.same("token", got, asRead(tenant, token))
+		w.same("token", got, ofTenant(tenant, token))
 	}
 	if _, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1}); total != 6 {
 		w.Errorf("%d entries, want 6", total)

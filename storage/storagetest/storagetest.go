@@ -129,8 +129,6 @@ var chapters = []chapter{
 		{"no two callers get the same job", jobContention},
 	}},
 	{name: "Prune", rules: []rule{
-		{"DeleteLogs deletes up to limit entries and returns how many", deleteLogsLimit},
-		{"lists and totals are those of what is left, after each DeleteLogs", deleteLogsCounts},
 		{"no two calls delete the same entry, and those written meanwhile are kept", deleteLogsInParallel},
 	}},
 	{name: "ReadLogger", rules: []rule{

@@ -189,19 +189,11 @@ func txContext(w *txWorld) {
 	w.hasTokens(tenant, token)
 }
 
-// ring inserts a record that changes can hold.
-func (w *txWorld) ring(tenant storage.ID) (storage.Record, *storage.Hold) {
-	w.Helper()
-	r := w.record("ring", "")
-	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{r}})
-	return r, &storage.Hold{Kind: r.Kind, ID: r.ID, Rev: r.Rev}
-}
-
 func txHold(w *txWorld) {
-	tenant, token := w.id(), w.token("mine")
-	ring, held := w.ring(tenant)
+	tenant, token, ring := w.id(), w.token("mine"), w.record("ring", "")
+	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{ring}})
 	c := insert(tenant, token)
-	c.Hold = held
+	c.Hold = &storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}
 	tx, in := w.begin()
 	w.apply(in, c)
 	var committed atomic.Bool

@@ -17,7 +17,7 @@ func (s *Store) Count(ctx context.Context, f storage.CountFilter) (storage.Count
 	if n.Tokens, err = s.countTokens(ctx, f); err != nil {
 		return n, err
 	}
-	if n.Logs, err = s.countLogs(ctx, f.Tenant); err != nil {
+	if n.Logs, err = s.newLogList(storage.LogFilter{Tenant: f.Tenant}).total(ctx); err != nil {
 		return n, err
 	}
 	n.Records, err = s.count(ctx, `SELECT count(*) FROM (SELECT 1 FROM vault_records r
@@ -27,11 +27,6 @@ func (s *Store) Count(ctx context.Context, f storage.CountFilter) (storage.Count
 		return n, err
 	}
 	return n, s.countJobs(ctx, f, &n)
-}
-
-func (s *Store) countLogs(ctx context.Context, tenant storage.ID) (int, error) {
-	l := s.newLogList(storage.LogFilter{Tenant: tenant})
-	return l.total(ctx)
 }
 
 // countTokens subtracts expired tokens that are not deleted yet from the

@@ -207,15 +207,13 @@ func (l *logList) entries(columns string, where clause, limit, offset int) claus
 // mergedPage takes as many entries of each type as the page could need, each in
 // the order of a key that starts with the type, and sorts them.
 func (l *logList) mergedPage(limit, offset int) clause {
-	texts := make([]string, len(l.types))
-	var args []any
+	parts := make([]clause, len(l.types))
 	for i, kind := range l.types {
 		where := join([]clause{l.byType, {`l.entity_type = ?`, []any{kind}}, l.rest, l.ids}, " AND ")
-		part := l.entries(logColumns, where, limit+offset, 0)
-		texts[i] = `SELECT * FROM (` + part.text + `) q`
-		args = append(args, part.args...)
+		parts[i] = l.entries(logColumns, where, limit+offset, 0)
 	}
-	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC` + limited(limit, offset), args}
+	union := all(parts, 0, false)
+	return clause{`SELECT l.* FROM (` + union.text + `) l ORDER BY l.id DESC` + limited(limit, offset), union.args}
 }
 
 // total counts the entries on all pages. It uses log_counts for whole days, and

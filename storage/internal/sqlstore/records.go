@@ -24,33 +24,20 @@ func recordDest(r *storage.Record) []Field {
 
 // Lookup implements [storage.RecordReader].
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
-	if s.dialect.LookupInSteps {
-		return s.lookupInSteps(ctx, key)
-	}
 	var r storage.Record
-	ok, err := s.one(ctx, pointLookup, into(recordDest(&r)), key[:])
-	switch {
-	case err != nil:
-		return storage.Record{}, err
-	case !ok:
-		return storage.Record{}, storage.ErrNotFound
+	find, dest := pointLookup, recordDest(&r)
+	if s.dialect.LookupInSteps { // finds the tenant first, and with it the server of the record
+		find, dest = pointKey, []Field{{&r.Tenant}, {&r.Kind}, {&r.ID}}
 	}
-	return r, nil
-}
-
-// lookupInSteps first finds the tenant, and with it the server of the record.
-// The record may get another key between the two steps.
-func (s *Store) lookupInSteps(ctx context.Context, key storage.Key) (storage.Record, error) {
-	var r storage.Record
-	place := []Field{{&r.Tenant}, {&r.Kind}, {&r.ID}}
-	known, err := s.one(ctx, pointKey, into(place), key[:])
-	if err == nil && known {
+	known, err := s.one(ctx, find, into(dest), key[:])
+	if err == nil && known && s.dialect.LookupInSteps {
 		known, err = s.one(s.of(ctx, r.Tenant), pointRecord, into(recordDest(&r)), s.dialect.ID(r.Tenant), r.Kind, s.dialect.ID(r.ID))
+		known = known && (r.Key == key || r.AltKey == key) // it may have got another key since
 	}
 	switch {
 	case err != nil:
 		return storage.Record{}, err
-	case !known || r.Key != key && r.AltKey != key:
+	case !known:
 		return storage.Record{}, storage.ErrNotFound
 	}
 	return r, nil
@@ -77,13 +64,9 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 
 // ids returns the driver's values for the distinct ids.
 func (s *Store) ids(ids []storage.ID) []any {
-	seen := make(map[storage.ID]struct{}, len(ids))
 	args := make([]any, 0, len(ids))
-	for _, id := range ids {
-		if _, ok := seen[id]; !ok {
-			seen[id] = struct{}{}
-			args = append(args, s.dialect.ID(id))
-		}
+	for _, id := range distinct(ids) {
+		args = append(args, s.dialect.ID(id))
 	}
 	return args
 }

@@ -151,10 +151,13 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	return sets, err
 }
 
-// distinct returns the distinct strings in their order.
-func distinct(values []string) []string {
-	seen := make(map[string]struct{}, len(values))
-	kept := make([]string, 0, len(values))
+// distinct returns the distinct values in their order.
+func distinct[T comparable](values []T) []T {
+	if len(values) < 2 {
+		return values
+	}
+	seen := make(map[T]struct{}, len(values))
+	kept := make([]T, 0, len(values))
 	for _, v := range values {
 		if _, ok := seen[v]; !ok {
 			seen[v] = struct{}{}

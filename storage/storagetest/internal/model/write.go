@@ -208,6 +208,14 @@ func (s *Store) DeleteLogs(ctx context.Context, id storage.ID, before time.Time,
 	})
 }
 
+// KeepLogs deletes the log entries of a tenant that were created before a time, except
+// those to keep.
+func (s *Store) KeepLogs(id storage.ID, before time.Time, keep []storage.Log) {
+	maps.DeleteFunc(s.db.tenant(id).logs, func(id storage.ID, entry storage.Log) bool {
+		return entry.CreatedAt.Before(before) && !slices.ContainsFunc(keep, func(l storage.Log) bool { return l.ID == id })
+	})
+}
+
 // countDown decrements left and reports whether it was above zero.
 func countDown(left *int) bool {
 	*left--
