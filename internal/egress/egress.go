@@ -50,9 +50,6 @@ type Policy struct {
 	// RootCAs verifies destinations. Nil means the system's certificate
 	// authorities.
 	RootCAs *x509.CertPool
-	// Lookup resolves host names. Nil means the system's resolver. The policy
-	// applies to its results too.
-	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// UseEnvironmentProxy sends requests through the proxy in HTTPS_PROXY,
 	// HTTP_PROXY and NO_PROXY. That proxy then resolves names and dials, so
 	// it must refuse private addresses itself. This policy applies to the
@@ -75,6 +72,8 @@ type Policy struct {
 	// request is written. 0 means 5 minutes, which is a safety net for
 	// contexts without a deadline. Only the context limits the body.
 	HeaderTimeout time.Duration
+
+	resolver *net.Resolver // set by tests
 }
 
 // Observe is called before a request is sent. It returns the context for the
@@ -99,10 +98,7 @@ func New(p Policy) *Client {
 	p.TLSTimeout = cmp.Or(max(p.TLSTimeout, 0), 10*time.Second)
 	p.HeaderTimeout = cmp.Or(max(p.HeaderTimeout, 0), 5*time.Minute)
 	c := &Client{guard: newGuard(p), observe: p.Observe}
-	d := &dialer{
-		Dialer: net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control},
-		lookup: p.Lookup,
-	}
+	d := &net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control, Resolver: p.resolver}
 	c.pools.all = map[string]*pool{}
 	c.pools.slots = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
 	c.pools.strangers = strangers{each: max(1, p.MaxConnsPerTenant/2), crowded: maxCrowded, calls: map[string]*list.List{}}
@@ -110,14 +106,21 @@ func New(p Policy) *Client {
 	return c
 }
 
-// transport returns a connection pool that uses the dialer.
-func (p *Policy) transport(d *dialer) *http.Transport {
+// transport returns a connection pool that uses the dialer. Its connections
+// count the bytes read.
+func (p *Policy) transport(d *net.Dialer) *http.Transport {
 	// Use only HTTP/1.1: a connection then has one request at a time, and an
 	// unread response waits at the destination, not in buffers here.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
-		DialContext:            d.dial,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{Conn: conn}, nil
+		},
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.RootCAs},
 		Protocols:              protocols,
 		DisableCompression:     true,

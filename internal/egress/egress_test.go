@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -28,16 +30,47 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type lookup = func(context.Context, string) ([]netip.Addr, error)
-
 // answers returns a resolver that returns one result after another, and then
-// repeats the last.
-func answers(texts ...string) lookup {
+// repeats the last. A result is a list of addresses.
+func answers(texts ...string) *net.Resolver {
 	var asked atomic.Int64
-	return func(context.Context, string) ([]netip.Addr, error) {
-		i := min(int(asked.Add(1)), len(texts)) - 1
-		return []netip.Addr{netip.MustParseAddr(texts[i])}, nil
-	}
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			var m dnsmessage.Message
+			text := make([]byte, 1024)
+			n, _ := theirs.Read(text)
+			if m.Unpack(text[min(n, 2):n]) != nil { // the length comes first
+				return
+			}
+			m.Response, m.Additionals = true, nil
+			name, v4 := m.Questions[0].Name, m.Questions[0].Type == dnsmessage.TypeA
+			i := int(asked.Load())
+			if v4 {
+				i = int(asked.Add(1)) - 1
+			}
+			for text := range strings.FieldsSeq(texts[min(i, len(texts)-1)]) {
+				ip := netip.MustParseAddr(text)
+				var body dnsmessage.ResourceBody = &dnsmessage.AAAAResource{AAAA: ip.As16()}
+				if v4 && ip.Is4() {
+					body = &dnsmessage.AResource{A: ip.As4()}
+				}
+				if v4 == ip.Is4() {
+					m.Answers = append(m.Answers, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET}, Body: body})
+				}
+			}
+			packed, _ := m.AppendPack(make([]byte, 2))
+			binary.BigEndian.PutUint16(packed, uint16(len(packed)-2))
+			_, _ = theirs.Write(packed)
+		}()
+		return ours, nil
+	}}
+}
+
+// failing returns a resolver whose server cannot be reached.
+func failing(dial func(context.Context) error) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return nil, dial(ctx) }}
 }
 
 // destination starts a TLS server on loopback. It returns its URL, with the
@@ -53,7 +86,7 @@ func destination(t *testing.T, settings *tls.Config, handler http.HandlerFunc) (
 	roots.AddCert(server.Certificate())
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	return "https://example.com:" + port, Policy{
-		AllowPrefixes: prefixes("127.0.0.1/32"), RootCAs: roots, Lookup: answers("127.0.0.1"),
+		AllowPrefixes: prefixes("127.0.0.1/32"), RootCAs: roots, resolver: answers("127.0.0.1"),
 	}
 }
 
@@ -99,16 +132,16 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 		"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::1]",
 		"2130706433", "0177.0.0.1", "0x7f.1", "127.1", "127.0.0.1.",
 	} {
-		c := newClient(t, Policy{AllowHTTP: true, Lookup: answers("127.0.0.1")})
+		c := newClient(t, Policy{AllowHTTP: true, resolver: answers("127.0.0.1")})
 		must.Fail(get(t, c, "http://"+host+":"+port))(t, host, ErrForbidden)
 	}
 	// The dialer refuses too, even if the URL is allowed.
-	for host, lookup := range map[string]lookup{
+	for host, resolver := range map[string]*net.Resolver{
 		"127.0.0.1": nil, "localhost": nil, "0.0.0.0": nil, "[::ffff:127.0.0.1]": nil,
-		"2130706433": answers("127.0.0.1"), "a.example": answers("127.0.0.1"),
-		"b.example": answers("0.0.0.0"), "c.example": answers("::ffff:127.0.0.1"),
+		"a.example": answers("127.0.0.1"), "b.example": answers("0.0.0.0"),
+		"c.example": answers("::ffff:127.0.0.1"),
 	} {
-		c := newClient(t, Policy{AllowHTTP: true, Lookup: lookup})
+		c := newClient(t, Policy{AllowHTTP: true, resolver: resolver})
 		if _, err := c.pools.connect().RoundTrip(request(t, t.Context(), "GET", "http://"+host+":"+port, nil)); !errors.Is(err, ErrForbidden) {
 			t.Errorf("%s at the dialer: %v, want ErrForbidden", host, err)
 		}
@@ -123,7 +156,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, ok)
-	policy.Lookup = answers("127.0.0.1", "127.0.0.2")
+	policy.resolver = answers("127.0.0.1", "127.0.0.2")
 	c := newClient(t, policy)
 	must.Get(c.CheckURL(url))(t)
 	req := request(t, t.Context(), "GET", url, nil)
@@ -139,18 +172,14 @@ func TestRebinding(t *testing.T) {
 func TestLookupTriesAll(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, ok)
-	policy.Lookup = func(context.Context, string) ([]netip.Addr, error) {
-		return []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")}, nil
-	}
+	policy.resolver = answers("127.0.0.2 127.0.0.1")
 	resp, err := get(t, newClient(t, policy), url)
 	must.Same(t, "the response", "ok", readAll(t, resp, err))
-	for name, lookup := range map[string]lookup{
-		"empty": func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
-		"failed": func(context.Context, string) ([]netip.Addr, error) {
-			return nil, errors.New("resolver 10.0.0.2 is down")
-		},
+	for name, resolver := range map[string]*net.Resolver{
+		"empty":  answers(""),
+		"failed": failing(func(context.Context) error { return errors.New("resolver 10.0.0.2 is down") }),
 	} {
-		policy.Lookup = lookup
+		policy.resolver = resolver
 		if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "10.0.0.2") {
 			t.Errorf("%s result: %v, want ErrUnreachable", name, err)
 		}
@@ -284,7 +313,7 @@ func TestDeadlines(t *testing.T) {
 		"TLS by context": {url: "https://" + silent.Addr().String(), ctx: soon},
 		"lookup": {url: url, limit: func(p *Policy) {
 			p.DialTimeout = short
-			p.Lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }
+			p.resolver = failing(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

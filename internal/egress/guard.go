@@ -1,8 +1,6 @@
 package egress
 
 import (
-	"context"
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -166,45 +164,3 @@ func isNumber(label string) bool {
 }
 
 func consistsOf(text, alphabet string) bool { return strings.Trim(text, alphabet) == "" }
-
-// dialer connects to host:port addresses. Control checks each address that it
-// tries. Its connections count the bytes read.
-type dialer struct {
-	net.Dialer
-	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-}
-
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := d.connect(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &countedConn{Conn: conn}, nil
-}
-
-func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := netip.ParseAddr(host); err == nil || d.lookup == nil {
-		return d.DialContext(ctx, network, address)
-	}
-	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	found, err := d.lookup(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	failed := error(&net.DNSError{Err: "no such host", Name: host, IsNotFound: true})
-	for i, ip := range found {
-		conn, err := d.DialContext(ctx, network, net.JoinHostPort(ip.String(), port))
-		if err == nil {
-			return conn, nil
-		}
-		if i == 0 {
-			failed = err
-		}
-	}
-	return nil, failed
-}
