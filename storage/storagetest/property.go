@@ -66,21 +66,28 @@ func agreesWithModel(w *world, seed uint64) {
 	for i, tenant := range g.tenants {
 		agreeOnReads(w, m, g, tenant)
 		agreeOnFollowing(m, g, followers[i])
+		agreeOnPruning(w, m, g, tenant)
 	}
 }
 
-// agreeOnPruning deletes log entries. If more are due than the limit allows, the backend
-// chooses, and the model deletes the same entries.
+// agreeOnPruning deletes the log entries before a time. If more are due than the limit
+// allows, the backend chooses, and the model deletes the same entries.
 func agreeOnPruning(w, m *world, g *generator, tenant storage.ID) {
 	w.Helper()
-	before, limit := pick(g, []time.Time{g.day(), g.day(), g.moment()}), g.limit()
-	due := slices.DeleteFunc(m.allLogs(tenant), func(l storage.Log) bool { return !l.CreatedAt.Before(before) })
-	w.sameFor("deleted log entries", before, w.deleteLogs(tenant, before, limit), min(limit, len(due)))
-	left := w.allLogs(tenant)
-	m.store.(*model.Store).KeepLogs(tenant, before, left)
-	w.sameFor("log entries left", before, left, m.allLogs(tenant))
-	for range 10 {
-		agreeOnLogs(w, m, g.logFilter(tenant))
+	before, limit := pick(g, []time.Time{g.day(), g.day(), g.moment()}), pick(g, []int{0, 1, 3, 5, 7, 1000})
+	for deleted := limit; deleted == limit; {
+		due := slices.DeleteFunc(m.allLogs(tenant), func(l storage.Log) bool { return !l.CreatedAt.Before(before) })
+		deleted = w.deleteLogs(tenant, before, limit)
+		w.sameFor("deleted log entries", before, deleted, min(limit, len(due)))
+		left := w.allLogs(tenant)
+		m.store.(*model.Store).KeepLogs(tenant, before, left)
+		w.sameFor("log entries left", before, left, m.allLogs(tenant))
+		for range 5 {
+			agreeOnLogs(w, m, g.logFilter(tenant))
+		}
+		if limit == 0 {
+			return
+		}
 	}
 }
 
