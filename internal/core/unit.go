@@ -64,10 +64,14 @@ func (c Caller) writer() writer {
 }
 
 // keys returns the keys of a tenant. If again is true it reads them again.
+//
+// If the vault cannot read beside a transaction, it reads them in the transaction.
+// They are committed then, because the transaction has the only lock, and no client
+// of a transaction changes keys.
 func (c Caller) keys(ctx context.Context, tenant uuid.UUID, again bool) (*State, error) {
 	switch {
-	case c.tx != nil:
-		return c.tx.state(ctx, tenant, again)
+	case c.tx != nil && !c.tx.beside():
+		return c.Vault.Tenants.Read(ctx, c.tx.store, tenant, again)
 	case again:
 		return c.Vault.Tenants.Reload(ctx, tenant)
 	default:
@@ -209,19 +213,6 @@ func (op *Op) forIdentity(ids ...uuid.UUID) *Op {
 	outside := *op
 	outside.tx = nil
 	return &outside
-}
-
-// state returns the keys of a tenant. If the vault cannot read beside the
-// transaction, it reads them in the transaction. They are committed then, because
-// the transaction has the only lock, and no client of a transaction changes keys.
-func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*State, error) {
-	if t.beside() {
-		if again {
-			return t.v.Tenants.Reload(ctx, tenant)
-		}
-		return t.v.Tenants.Get(ctx, tenant)
-	}
-	return t.v.Tenants.Read(ctx, t.store, tenant, again)
 }
 
 // Apply writes a change that seals nothing. It writes at once, even inside Once.

@@ -57,7 +57,7 @@ func TestLargeBodiesWaitForTheirTurn(t *testing.T) {
 	if _, err := s.large(t.Context(), &storage.Token{Tenant: someTenant, ID: "large"}); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("no turn in time: %v", err)
 	}
-	s.dialect.Outage.Until = nil
+	s.dialect.Outage.Until = func(context.Context) (never time.Time) { return never }
 	<-s.bodies
 	found, err := s.large(t.Context(), &storage.Token{Tenant: someTenant, ID: "large"})
 	if err != nil || len(found) != 1 || len(s.bodies) != 0 {
