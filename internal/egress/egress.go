@@ -16,6 +16,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"sync"
@@ -97,7 +98,7 @@ func New(p Policy) *Client {
 	p.DialTimeout = cmp.Or(max(p.DialTimeout, 0), 10*time.Second)
 	p.TLSTimeout = cmp.Or(max(p.TLSTimeout, 0), 10*time.Second)
 	p.HeaderTimeout = cmp.Or(max(p.HeaderTimeout, 0), 5*time.Minute)
-	c := &Client{guard: newGuard(p), observe: p.Observe}
+	c := &Client{guard: newGuard(&p), observe: p.Observe}
 	d := &net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control, Resolver: p.resolver}
 	c.pools.all = map[string]*pool{}
 	c.pools.slots = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
@@ -189,7 +190,8 @@ func (c *Client) do(req *http.Request, tenant, proxy string) (*http.Response, er
 		stranger.stop()
 	})
 	var x exchange
-	resp, err := connections.RoundTrip(req.WithContext(x.traced(req.Context())))
+	traced := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: x.begin})
+	resp, err := connections.RoundTrip(req.WithContext(traced))
 	if err == nil && x.surplus() {
 		resp.Body.Close()
 		_ = x.conn.Close()

@@ -20,13 +20,9 @@ var publicMetadata = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure
 }
 
-// guard checks URLs and addresses.
+// guard checks URLs and addresses under a policy.
 type guard struct {
-	http    bool
-	any     bool
-	allowed []netip.Prefix
-	denied  []netip.Prefix
-	ports   []uint16
+	*Policy
 	// public knows the registries of special addresses. It rejects
 	// special-purpose IPv4 addresses. It also rejects IPv6 addresses that are
 	// not global unicast or that embed an IPv4 address (mapped, NAT64, 6to4,
@@ -34,12 +30,8 @@ type guard struct {
 	public *ssrf.Guardian
 }
 
-func newGuard(p Policy) guard {
-	return guard{
-		http: p.AllowHTTP, any: p.AllowPrivate,
-		allowed: p.AllowPrefixes, denied: p.DenyPrefixes, ports: p.Ports,
-		public: ssrf.New(ssrf.WithDeniedV4Prefixes(publicMetadata...)),
-	}
+func newGuard(p *Policy) guard {
+	return guard{p, ssrf.New(ssrf.WithDeniedV4Prefixes(publicMetadata...))}
 }
 
 // control checks the address of a socket before it connects. The dialer calls
@@ -53,10 +45,10 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 }
 
 func (g guard) checkAddr(ip netip.Addr) error {
-	if within(g.denied, ip.Unmap().WithZone("")) {
+	if within(g.DenyPrefixes, ip.Unmap().WithZone("")) {
 		return forbidden("the egress policy denies the address of the destination")
 	}
-	if within(g.allowed, ip) || g.any && !isMetadata(ip.Unmap()) {
+	if within(g.AllowPrefixes, ip) || g.AllowPrivate && !isMetadata(ip.Unmap()) {
 		return nil
 	}
 	if err := g.public.SafeAddr(ip); err != nil {
@@ -96,7 +88,7 @@ func (g guard) checkParsed(u *url.URL) error {
 	switch {
 	case u == nil || u.Opaque != "" || u.Host == "":
 		return forbidden("the URL must be absolute and have a host")
-	case u.Scheme != "https" && !g.http:
+	case u.Scheme != "https" && !g.AllowHTTP:
 		return forbidden("the URL must use https")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return forbidden("the URL must use https or http")
@@ -124,7 +116,7 @@ func (g guard) checkPort(u *url.URL) error {
 	if err != nil || n == 0 {
 		return forbidden("the port of the URL must be between 1 and 65535")
 	}
-	if len(g.ports) > 0 && !slices.Contains(g.ports, uint16(n)) {
+	if len(g.Ports) > 0 && !slices.Contains(g.Ports, uint16(n)) {
 		return forbidden("the egress policy does not allow the port of the URL")
 	}
 	return nil

@@ -22,7 +22,7 @@ func prefixes(texts ...string) []netip.Prefix {
 // TestControl checks addresses that no test may dial, as the dialer would.
 func TestControl(t *testing.T) {
 	t.Parallel()
-	strict := newGuard(Policy{})
+	strict := newGuard(&Policy{})
 	for address, what := range map[string]string{
 		"127.0.0.1:443": "loopback", "127.255.0.9:443": "loopback", "[::1]:443": "loopback",
 		"0.0.0.0:443": "unspecified", "[::]:443": "unspecified",
@@ -71,7 +71,7 @@ func TestPolicyPrefixes(t *testing.T) {
 		"denied in mapped spelling": {Policy{AllowPrivate: true, DenyPrefixes: prefixes("10.0.0.0/8")}, "[::ffff:10.0.0.1]:443", false},
 		"denied with zone":          {Policy{AllowPrivate: true, DenyPrefixes: prefixes("fe80::/10")}, "[fe80::1%lo]:443", false},
 	} {
-		err := newGuard(test.policy).control("tcp", test.address, nil)
+		err := newGuard(&test.policy).control("tcp", test.address, nil)
 		if (err == nil) != test.allowed || err != nil && !errors.Is(err, ErrForbidden) {
 			t.Errorf("%s: %v, want allowed %v", name, err, test.allowed)
 		}

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"context"
 	"net"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -29,11 +28,6 @@ type exchange struct {
 	conn   net.Conn
 	count  *atomic.Int64 // nil for a new connection
 	before int64
-}
-
-// traced returns a context that reports the connection to the exchange.
-func (x *exchange) traced(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.begin})
 }
 
 // begin records the number of bytes read before the request is written.
