@@ -369,7 +369,7 @@ func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo
 	r := relay.Request{URL: out.URL, Message: relay.Message{Header: out.Header}}
 	if !streams {
 		defer req.Body.Close()
-		raw, err := relay.ReadRequest(req.Body, int64(d.client.v.cfg.MaxBytes))
+		raw, err := relay.ReadBody(req.Body, int64(d.client.v.cfg.MaxBytes))
 		if err != nil {
 			return nil, nil, err
 		}

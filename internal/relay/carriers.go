@@ -294,7 +294,7 @@ func newEcho(ctx context.Context, sent []reveal.Text) (*Echo, error) {
 			}
 		}
 	}
-	if memory := filterSize(size); memory > core.LargeBody {
+	if memory := 32 * size; memory > core.LargeBody { // of the filter, about
 		if err := cmp.Or(core.Reserve(ctx, memory), core.Turn(ctx)); err != nil {
 			return nil, err
 		}

@@ -56,10 +56,6 @@ func newFilter(secrets []secret) *filter {
 	return f
 }
 
-// filterSize returns the approximate memory of a filter for secrets with this many
-// bytes in all.
-func filterSize(secrets int) int { return 32 * secrets }
-
 // insert adds the nodes of a secret.
 func (f *filter) insert(secret int32) {
 	text := f.secrets[secret].Text

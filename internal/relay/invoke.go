@@ -294,19 +294,10 @@ func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 	if err := room.Arrive(ctx, int(most)); err != nil {
 		return nil, err
 	}
-	raw, err := ReadRequest(inv.Body, inv.MaxBody)
+	raw, err := ReadBody(inv.Body, inv.MaxBody)
 	if err != nil {
 		return nil, err
 	}
 	room.Arrived()
 	return raw, room.Body(ctx, len(raw)+jsonx.Weight(raw))
-}
-
-// ReadRequest reads the body of a request into memory.
-func ReadRequest(r io.Reader, limit int64) ([]byte, error) {
-	raw, err := ReadBody(r, limit)
-	if errors.Is(err, ErrTooLarge) {
-		return nil, TooLarge(limit)
-	}
-	return raw, err
 }

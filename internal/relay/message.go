@@ -18,6 +18,7 @@ import (
 	"github.com/andybalholm/brotli"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -175,7 +176,7 @@ func (m *Message) Decode(limit int64) error {
 		switch {
 		case errors.Is(err, errEncoding):
 			return errEncoding
-		case errors.Is(err, ErrTooLarge):
+		case errors.Is(err, fault.ErrTooLarge):
 			return errors.New("is too large once decompressed")
 		case err != nil:
 			return errCompressed
@@ -220,11 +221,8 @@ func (m *Message) AppendValue(out []byte) []byte {
 	}
 }
 
-// ErrTooLarge means that a body is larger than allowed.
-var ErrTooLarge = errors.New("the body is too large")
-
-// ReadBody reads a body into memory. It returns ErrTooLarge if the body has
-// more than limit bytes.
+// ReadBody reads a body into memory. It returns [TooLarge] if the body has more
+// than limit bytes.
 func ReadBody(r io.Reader, limit int64) ([]byte, error) {
 	if r == nil {
 		return nil, nil
@@ -234,7 +232,7 @@ func ReadBody(r io.Reader, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(buf.Len()) > limit {
-		return nil, ErrTooLarge
+		return nil, TooLarge(limit)
 	}
 	return buf.Bytes(), nil
 }

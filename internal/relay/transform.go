@@ -45,7 +45,7 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*Answer, error) {
 	raw, err := ReadBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the slot of this request
-	if errors.Is(err, ErrTooLarge) {
+	if errors.Is(err, fault.ErrTooLarge) {
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response has more than %d bytes, which is too much for a response transform", inv.MaxBody)
 	}
 	if err != nil {
