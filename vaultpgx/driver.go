@@ -14,17 +14,15 @@ import (
 
 var errDriver = errors.New("vaultpgx: a transaction of pgx runs queries and nothing else")
 
-// connector makes connections that are views of a transaction.
-type connector struct{ transaction }
-
-func (c connector) Connect(context.Context) (driver.Conn, error) { return conn(c), nil }
-
-func (c connector) Driver() driver.Driver { return c }
-
-func (c connector) Open(string) (driver.Conn, error) { return conn(c), nil }
-
-// conn is a view of a transaction for [database/sql].
+// conn is a view of a transaction for [database/sql]. It is also the driver, and
+// connects to itself.
 type conn struct{ transaction }
+
+func (c conn) Connect(context.Context) (driver.Conn, error) { return c, nil }
+
+func (c conn) Driver() driver.Driver { return c }
+
+func (c conn) Open(string) (driver.Conn, error) { return c, nil }
 
 func (conn) Prepare(string) (driver.Stmt, error) { return nil, errDriver }
 func (conn) Begin() (driver.Tx, error)           { return nil, errDriver }
@@ -98,37 +96,30 @@ func (r *rows) describe() {
 	}
 }
 
-// binary selects the binary format for the types that column supports. All other
-// types arrive as text.
-var binary = pgx.QueryResultFormatsByOID{
-	pgtype.BoolOID:        pgx.BinaryFormatCode,
-	pgtype.ByteaOID:       pgx.BinaryFormatCode,
-	pgtype.Int2OID:        pgx.BinaryFormatCode,
-	pgtype.Int4OID:        pgx.BinaryFormatCode,
-	pgtype.Int8OID:        pgx.BinaryFormatCode,
-	pgtype.Float4OID:      pgx.BinaryFormatCode,
-	pgtype.Float8OID:      pgx.BinaryFormatCode,
-	pgtype.DateOID:        pgx.BinaryFormatCode,
-	pgtype.TimestampOID:   pgx.BinaryFormatCode,
-	pgtype.TimestamptzOID: pgx.BinaryFormatCode,
+// readers are the types that arrive in the binary format, with their columns. All
+// other types arrive as text.
+var readers = map[uint32]func(types *pgtype.Map, oid uint32, format int16) func(src []byte) (driver.Value, error){
+	pgtype.BoolOID: reader[bool], pgtype.ByteaOID: reader[[]byte],
+	pgtype.Int2OID: reader[int64], pgtype.Int4OID: reader[int64], pgtype.Int8OID: reader[int64],
+	pgtype.Float4OID: reader[float64], pgtype.Float8OID: reader[float64],
+	pgtype.DateOID: reader[time.Time], pgtype.TimestampOID: reader[time.Time], pgtype.TimestamptzOID: reader[time.Time],
 }
+
+// binary selects the binary format for the types of readers.
+var binary = func() pgx.QueryResultFormatsByOID {
+	all := pgx.QueryResultFormatsByOID{}
+	for oid := range readers {
+		all[oid] = pgx.BinaryFormatCode
+	}
+	return all
+}()
 
 // column returns a function that converts a column of a type to a [driver.Value].
 func column(types *pgtype.Map, oid uint32, format int16) func(src []byte) (driver.Value, error) {
-	switch oid {
-	case pgtype.BoolOID:
-		return reader[bool](types, oid, format)
-	case pgtype.ByteaOID:
-		return reader[[]byte](types, oid, format)
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
-		return reader[int64](types, oid, format)
-	case pgtype.Float4OID, pgtype.Float8OID:
-		return reader[float64](types, oid, format)
-	case pgtype.DateOID, pgtype.TimestampOID, pgtype.TimestamptzOID:
-		return reader[time.Time](types, oid, format)
-	default:
-		return func(src []byte) (driver.Value, error) { return string(src), nil }
+	if read := readers[oid]; read != nil {
+		return read(types, oid, format)
 	}
+	return func(src []byte) (driver.Value, error) { return string(src), nil }
 }
 
 func reader[T any](types *pgtype.Map, oid uint32, format int16) func(src []byte) (driver.Value, error) {

@@ -63,7 +63,7 @@ func (t transaction) ExecContext(ctx context.Context, query string, args ...any)
 // query has a DB whose only connection is the transaction. The DB is closed at
 // once, and its connection is closed with the rows. Neither ends the transaction.
 func (t transaction) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	db := sql.OpenDB(connector{t})
+	db := sql.OpenDB(conn{t})
 	defer func() { _ = db.Close() }()           // fails only if a connection does not close
 	return db.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
 }
