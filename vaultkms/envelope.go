@@ -12,11 +12,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// keeper is a service that keeps a key. Its errors are classified: see classify.
-type keeper interface {
-	Encrypt(ctx context.Context, plaintext []byte) ([]byte, error)
-	Decrypt(ctx context.Context, ciphertext []byte) ([]byte, error)
-}
+// keeper lets a service that keeps a key encrypt or decrypt. Its errors are
+// classified: see classify.
+type keeper func(ctx context.Context, op string, data []byte) ([]byte, error)
+
+const (
+	opEncrypt = "encrypt"
+	opDecrypt = "decrypt"
+)
 
 // envelope is a master key that seals with a data key, which a keeper wraps. It
 // seals with the data key that it unwrapped last, so that all nodes of a vault use
@@ -105,7 +108,7 @@ func (e *envelope) current(ctx context.Context) (*dataKey, error) {
 	}
 	raw := seal.RandomKey()
 	defer clear(raw)
-	wrapped, err := e.keeper.Encrypt(ctx, raw)
+	wrapped, err := e.keeper(ctx, opEncrypt, raw)
 	if err != nil {
 		return nil, e.failed(err)
 	}
@@ -114,7 +117,7 @@ func (e *envelope) current(ctx context.Context) (*dataKey, error) {
 
 // unwrap lets the service unwrap a data key.
 func (e *envelope) unwrap(ctx context.Context, wrapped []byte) (*dataKey, error) {
-	raw, err := e.keeper.Decrypt(ctx, wrapped)
+	raw, err := e.keeper(ctx, opDecrypt, wrapped)
 	if err != nil {
 		return nil, e.failed(err)
 	}

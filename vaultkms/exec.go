@@ -64,16 +64,7 @@ type program struct {
 	started time.Time
 }
 
-// Encrypt implements keeper.
-func (p *program) Encrypt(ctx context.Context, plaintext []byte) ([]byte, error) {
-	return p.call(ctx, "encrypt", plaintext)
-}
-
-// Decrypt implements keeper.
-func (p *program) Decrypt(ctx context.Context, ciphertext []byte) ([]byte, error) {
-	return p.call(ctx, "decrypt", ciphertext)
-}
-
+// call is the keeper.
 func (p *program) call(ctx context.Context, op string, data []byte) ([]byte, error) {
 	proc, err := p.process()
 	if err != nil {

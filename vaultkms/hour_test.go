@@ -62,19 +62,19 @@ func TestCallsOfAnHour(t *testing.T) {
 func callsOfAnHour(t *testing.T, tenants, keys int) {
 	t.Helper()
 	var service counted
-	open := func(context.Context, string) (seal.AEAD, error) { return newEnvelope(&service), nil }
-	store, first := rows{}, newEnvelope(&service)
+	open := func(context.Context, string) (seal.AEAD, error) { return newEnvelope(service.call), nil }
+	store, first := rows{}, newEnvelope(service.call)
 	ring := must.Get(seal.NewRing(time.Now()))(t)
 	store.add(t, first, ring, uuid.UUID{}, nil)
 	for i := range tenants {
 		var own *seal.OwnKey
 		if i < keys {
-			own = &seal.OwnKey{URI: fmt.Sprint(i), AEAD: newEnvelope(&service)}
+			own = &seal.OwnKey{URI: fmt.Sprint(i), AEAD: newEnvelope(service.call)}
 		}
 		store.add(t, first, ring, uuid.New(), own)
 	}
 	var cache *keyring.Cache[string]
-	master := newEnvelope(&service) // of a node that starts now
+	master := newEnvelope(service.call) // of a node that starts now
 	logger, age, grace := slog.New(slog.DiscardHandler), time.Minute, 5*time.Minute
 	watch := keyring.NewWatch(keyring.WatchConfig{
 		Age: age, Grace: grace, Now: time.Now, Logger: logger, Drop: func() {},

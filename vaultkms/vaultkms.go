@@ -54,7 +54,7 @@ func open(ctx context.Context, mux *secrets.URLMux, uri string) (vault.AEAD, err
 		if len(words) == 0 {
 			return nil, errors.New("vaultkms: exec: needs a program")
 		}
-		return newEnvelope(&program{words: words, logger: loggerOf(ctx)}), nil
+		return newEnvelope((&program{words: words, logger: loggerOf(ctx)}).call), nil
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.User != nil { // the text may hold a secret
@@ -73,7 +73,7 @@ func open(ctx context.Context, mux *secrets.URLMux, uri string) (vault.AEAD, err
 		text, _, _ := strings.Cut(u.String(), "?") // parameters may hold secrets
 		return nil, errors.New("vaultkms: open the key: " + strings.ReplaceAll(err.Error(), u.String(), text))
 	}
-	return newEnvelope(service{k}), nil
+	return newEnvelope(service(k)), nil
 }
 
 type loggerKey struct{}
@@ -91,19 +91,16 @@ func loggerOf(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// service is a keeper in a cloud.
-type service struct{ keeper *secrets.Keeper }
-
-// Encrypt implements keeper.
-func (s service) Encrypt(ctx context.Context, plaintext []byte) ([]byte, error) {
-	out, err := s.keeper.Encrypt(ctx, plaintext)
-	return out, classify(err)
-}
-
-// Decrypt implements keeper.
-func (s service) Decrypt(ctx context.Context, ciphertext []byte) ([]byte, error) {
-	out, err := s.keeper.Decrypt(ctx, ciphertext)
-	return out, classify(err)
+// service returns a keeper in a cloud.
+func service(k *secrets.Keeper) keeper {
+	return func(ctx context.Context, op string, data []byte) ([]byte, error) {
+		do := k.Encrypt
+		if op == opDecrypt {
+			do = k.Decrypt
+		}
+		out, err := do(ctx, data)
+		return out, classify(err)
+	}
 }
 
 // classify adds ErrKeyDenied to an error that says that the key is disabled or
