@@ -50,17 +50,15 @@ type fieldWalk struct {
 // value reads a value. Depth is the number of steps from the root of the
 // body, and open lists the paths that lead here.
 func (w *fieldWalk) value(open []int, depth int) error {
-	var deeper []int
 	for _, i := range open {
 		if len(w.paths[i]) == depth {
 			return w.take(i)
 		}
-		deeper = append(deeper, i)
 	}
 	if depth > maxFieldDepth {
 		return errTooDeep
 	}
-	if len(deeper) == 0 {
+	if len(open) == 0 {
 		return w.take(-1)
 	}
 	token, err := w.dec.Token()
@@ -69,9 +67,9 @@ func (w *fieldWalk) value(open []int, depth int) error {
 	}
 	switch token {
 	case json.Delim('{'):
-		return w.object(deeper, depth)
+		return w.object(open, depth)
 	case json.Delim('['):
-		return w.array(deeper, depth)
+		return w.array(open, depth)
 	}
 	return nil
 }
