@@ -79,27 +79,22 @@ func (s *starter) start(ctx context.Context) (*worker, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	type outcome struct {
-		w   *worker
-		err error
-	}
-	result := make(chan outcome, 1)
+	var w *worker
+	var err error
+	started := make(chan struct{})
 	select {
 	case s.jobs <- func() {
-		w, err := s.exec()
-		result <- outcome{w, err}
+		w, err = s.exec()
+		close(started)
 	}:
 	case <-s.done:
 		return nil, script.ErrClosed
 	}
-	got := <-result
-	if got.err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrWorker, got.err)
+	<-started
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrWorker, err)
 	}
-	if err := got.w.handshake(); err != nil {
-		return nil, err
-	}
-	return got.w, nil
+	return w, w.handshake()
 }
 
 // exec starts the process with one end of a socket pair as its link. It has no

@@ -53,7 +53,18 @@ func confine(memory int64) error {
 	if err := closeInherited(); err != nil {
 		return fmt.Errorf("cannot close inherited descriptors: %w", err)
 	}
-	for _, l := range resourceLimits(memory) {
+	// The memory is twice the heap plus the stacks of threads. A worker can write and
+	// open no files. It dumps no core, because that would put card numbers on a disk.
+	for _, l := range []struct {
+		name     string
+		resource int
+		value    uint64
+	}{
+		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20 + DetectorMemory)},
+		{"RLIMIT_CORE", syscall.RLIMIT_CORE, 0},
+		{"RLIMIT_FSIZE", syscall.RLIMIT_FSIZE, 0},
+		{"RLIMIT_NOFILE", syscall.RLIMIT_NOFILE, 0},
+	} {
 		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.value, Max: l.value}); err != nil {
 			return fmt.Errorf("cannot set the limit %s: %w", l.name, err)
 		}
@@ -67,23 +78,4 @@ func confine(memory int64) error {
 func isInherited(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
-}
-
-// resourceLimit is a limit that the operating system enforces.
-type resourceLimit struct {
-	name     string
-	resource int
-	value    uint64
-}
-
-// resourceLimits returns the limits of a worker. Its memory is twice the heap
-// plus the stacks of threads. It can write and open no files. It dumps no core,
-// because that would put card numbers on a disk.
-func resourceLimits(memory int64) []resourceLimit {
-	return []resourceLimit{
-		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20 + DetectorMemory)},
-		{"RLIMIT_CORE", syscall.RLIMIT_CORE, 0},
-		{"RLIMIT_FSIZE", syscall.RLIMIT_FSIZE, 0},
-		{"RLIMIT_NOFILE", syscall.RLIMIT_NOFILE, 0},
-	}
 }
