@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -12,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -238,8 +235,4 @@ func (q *request) sessions(c *vault.Owner, t *vault.Tenant) error {
 		Rows  []sessionRow
 		Pager pager
 	}{rows, q.pager(list.Pagination)}))
-}
-
-func endSession(c *vault.Owner, ctx context.Context, id uuid.UUID) error { //nolint:revive // in the order of a method expression
-	return c.DeleteSession(ctx, id)
 }

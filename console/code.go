@@ -21,13 +21,9 @@ type codeBody struct {
 	Reactors      []vault.Reactor
 	Proxies       []vault.Proxy
 	Dead, Waiting []vault.JobInfo
-	Names         map[uuid.UUID]string // of reactors
+	Names         map[uuid.UUID]string // of reactors, without deleted ones
 	MoreR, MoreP  int                  // not shown
 }
-
-// Name returns the name of the reactor with this id, or the empty string if it was
-// deleted.
-func (b *codeBody) Name(id uuid.UUID) string { return b.Names[id] }
 
 // code lists reactors, proxies and jobs.
 func (q *request) code(c *vault.Owner, t *vault.Tenant) error {
@@ -141,7 +137,7 @@ func (q *request) programOf(c *vault.Owner, kind string, id uuid.UUID, name stri
 	}
 	b.CanRun = system.Config.Runtime != nil
 	if application != (uuid.UUID{}) {
-		b.Application = q.applicationRef(c, q.in(), application)
+		b.Application = q.namedRef(c, q.in(), "application", application)
 	}
 	if b.Runs, err = q.recentRuns(c, kind, id); err != nil {
 		return nil, err

@@ -183,7 +183,7 @@ func (q *request) logRows(c *vault.Owner, in string, entries []vault.LogEntry) [
 		case e.ActorName != "":
 			rows[i].Actor = ref{Text: e.ActorName, Full: e.ActorName}
 		case e.ActorID != uuid.UUID{}:
-			rows[i].Actor = q.applicationRef(c, in, e.ActorID)
+			rows[i].Actor = q.namedRef(c, in, "application", e.ActorID)
 		}
 	}
 	return rows

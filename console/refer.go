@@ -128,11 +128,6 @@ func (q *request) namedRef(c *vault.Owner, in, kind string, id uuid.UUID) ref {
 	return ref{Text: name, Full: id.String(), Href: in + named[kind].path + id.String()}
 }
 
-// applicationRef refers to an application.
-func (q *request) applicationRef(c *vault.Owner, in string, id uuid.UUID) ref {
-	return q.namedRef(c, in, "application", id)
-}
-
 // actorRef refers to an application, or to the tenant itself.
 func (q *request) actorRef(c *vault.Owner, in string, id uuid.UUID) ref {
 	switch id {
@@ -141,7 +136,7 @@ func (q *request) actorRef(c *vault.Owner, in string, id uuid.UUID) ref {
 	case c.TenantID():
 		return ref{Text: "Tenant", Full: id.String(), Href: strings.TrimSuffix(in, "/")}
 	default:
-		return q.applicationRef(c, in, id)
+		return q.namedRef(c, in, "application", id)
 	}
 }
 

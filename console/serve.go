@@ -66,7 +66,7 @@ func (h *handler) routes() []route {
 		{"POST " + in + "/jobs/{id}/retry", Operator, act((*vault.Owner).RetryJob, "/code", "retried")},
 		{"POST " + in + "/jobs/{id}/discard", Operator, act((*vault.Owner).DiscardJob, "/code", "discarded")},
 		{"GET " + in + "/sessions", Viewer, inTenant((*request).sessions)},
-		{"POST " + in + "/sessions/{id}/end", Operator, act(endSession, "/sessions", "ended")},
+		{"POST " + in + "/sessions/{id}/end", Operator, act((*vault.Owner).DeleteSession, "/sessions", "ended")},
 		{"GET /find", Viewer, (*request).find},
 		{"POST /signout", Viewer, (*request).signOut},
 		{"GET /evidence", Viewer, (*request).evidence},
