@@ -78,20 +78,15 @@ func ParseRole(name string) (console.Role, error) {
 	return 0, errors.New("a role is viewer, operator or owner")
 }
 
-// believed returns the addresses of the proxies whose header is trusted.
-func (c *consoleFlags) believed() networks {
-	if len(c.proxies) == 0 {
-		return networks{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	}
-	return c.proxies
-}
-
 // errNoHeader means that no trusted proxy names the user of a request.
 var errNoHeader = errors.New("serve: no proxy names the user of the request")
 
 // byHeader returns an Authorize that takes the user from the header of a proxy.
 func (c *consoleFlags) byHeader() func(*http.Request) (console.User, error) {
-	proxies := c.believed()
+	proxies := c.proxies
+	if len(proxies) == 0 {
+		proxies = networks{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	}
 	role, _ := ParseRole(c.role)
 	return func(r *http.Request) (console.User, error) {
 		from, err := netip.ParseAddrPort(r.RemoteAddr)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
@@ -60,19 +59,6 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// AllTenants returns every tenant, oldest first.
-func AllTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
-	var all []vault.Tenant
-	for t, err := range v.AllTenants(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, *t)
-	}
-	slices.Reverse(all)
-	return all, nil
 }
 
 // issue adds an application of each type to the client's tenant. Each application

@@ -133,19 +133,6 @@ func (c *call) reportPlans(plans []*planned, changes int, dry bool) error {
 	return err
 }
 
-// planOf returns the plan for the changes to an item. If id is zero, the item
-// does not exist yet.
-func planOf(d *manifest.Changes, name string, id uuid.UUID, write func() (uuid.UUID, error)) *planned {
-	p := &planned{Name: name, ID: id, Changed: d.Names, diff: d.Diff, write: write, Action: actionUpdate}
-	switch {
-	case id == uuid.UUID{}:
-		p.Action, p.Changed = actionCreate, nil
-	case len(d.Names) == 0:
-		p.Action, p.write = actionUnchanged, nil
-	}
-	return p
-}
-
 // applicationID finds the application in a manifest. It returns zero if the
 // manifest names none.
 func applicationID(c *call, api vault.API, which string) (uuid.UUID, error) {

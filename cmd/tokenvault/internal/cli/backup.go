@@ -160,7 +160,7 @@ func wholeFile(ctx context.Context, file string) error {
 // readEachTenant reads the newest token of each tenant.
 func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
 	found := &checked{}
-	for t, err := range eachTenant(ctx, v) {
+	for t, err := range v.AllTenants(ctx) {
 		if err != nil {
 			return nil, err
 		}

@@ -301,7 +301,7 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 	id, parsed := uuid.Parse(which)
 	var found *vault.Tenant
 	namesakes, unreadable := 0, false
-	for t, err := range eachTenant(c.ctx, c.opened.vault) {
+	for t, err := range c.opened.vault.AllTenants(c.ctx) {
 		if err != nil {
 			return nil, err
 		}

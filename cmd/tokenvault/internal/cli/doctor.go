@@ -70,7 +70,7 @@ func (e *examination) vault() {
 		return
 	}
 	tenants := 0
-	for t, err := range eachTenant(e.c.ctx, e.c.opened.vault) {
+	for t, err := range e.c.opened.vault.AllTenants(e.c.ctx) {
 		if err != nil {
 			e.Fail("database", "Look at the error.", "tenants cannot be listed: %s", shell.FirstLine(err))
 			return

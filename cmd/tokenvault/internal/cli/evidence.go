@@ -253,7 +253,9 @@ func (c *call) verdict(report *evidence.Report, err error) error {
 		return fmt.Errorf("%w: %w", errCannotTell, err)
 	}
 	for _, r := range report.Restores {
-		if err := c.printRestore(r); err != nil {
+		at := r.Time.UTC().Format(time.RFC3339)
+		if err := c.say(nil, map[string]any{"restored_at": r.Time, "origin": r.Origin, "reason": r.Reason},
+			"restored\t%s\torigin %s\treason: %q", at, r.Origin, r.Reason); err != nil {
 			return err
 		}
 	}
@@ -285,19 +287,6 @@ func waits(report *evidence.Report) bool {
 	return slices.ContainsFunc(report.Findings, func(f evidence.Finding) bool {
 		return f.Verdict == evidence.Unsequenced && time.Since(time.UnixMilli(evidence.Millis(f.EntryID))) > time.Minute
 	})
-}
-
-// printRestore prints an accepted restore on one line.
-func (c *call) printRestore(r evidence.Restore) error {
-	if !c.json {
-		_, err := fmt.Fprintf(c.Out, "restored\t%s\torigin %s\treason: %q\n", r.Time.UTC().Format(time.RFC3339), r.Origin, r.Reason)
-		return err
-	}
-	return shell.WriteJSON(c.Out, struct {
-		RestoredAt time.Time `json:"restored_at"`
-		Origin     string    `json:"origin"`
-		Reason     string    `json:"reason"`
-	}{r.Time, r.Origin, r.Reason})
 }
 
 // printFinding prints a finding on one line. Without --json, it leaves out findings

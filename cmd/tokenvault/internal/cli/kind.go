@@ -94,11 +94,20 @@ func (k *kind[T, P]) plan(c *call, api vault.API, m *manifest.Manifest, want P, 
 	d := &manifest.Changes{}
 	compare(d, now)
 	id, _ := k.of(now)
-	return planOf(d, m.Name, id, func() (uuid.UUID, error) {
+	p := &planned{Name: m.Name, ID: id, Changed: d.Names, diff: d.Diff, Action: actionUpdate}
+	switch {
+	case id == uuid.UUID{}:
+		p.Action, p.Changed = actionCreate, nil
+	case len(d.Names) == 0:
+		p.Action = actionUnchanged
+		return p, nil
+	}
+	p.write = func() (uuid.UUID, error) {
 		applied, err := k.apply(api, c.ctx, want)
 		if err == nil {
 			id, _ = k.of(applied.Item)
 		}
 		return id, err
-	}), nil
+	}
+	return p, nil
 }

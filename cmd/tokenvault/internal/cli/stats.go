@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
-	"github.com/seed-72ea4aab/vault/internal/serve"
 )
 
 func statsCommand() *command {
@@ -89,18 +88,21 @@ func (t *total) add(s *vault.Stats, now time.Time) {
 
 func stats(c *call, v *vault.Vault) error {
 	t := &total{TokensByType: map[vault.TokenType]int{}, TokensByContainer: map[string]int{}, KeysByAge: map[string]int{}}
-	tenants, err := c.statsTenants()
-	if err != nil {
-		return err
+	tenants := v.AllTenants(c.ctx)
+	if c.target.tenant != "" {
+		tenants = func(yield func(*vault.Tenant, error) bool) { yield(c.findTenant(c.target.tenant)) }
 	}
-	for i := range tenants {
-		if tenants[i].Unreadable && c.target.tenant == "" {
+	for tenant, err := range tenants {
+		if err != nil {
+			return err
+		}
+		if tenant.Unreadable && c.target.tenant == "" {
 			t.Unreadable++
 			continue
 		}
-		s, err := v.Tenant(tenants[i].ID).Stats(c.ctx)
+		s, err := v.Tenant(tenant.ID).Stats(c.ctx)
 		if err != nil {
-			return fmt.Errorf("tenant %s: %w", tenants[i].ID, err)
+			return fmt.Errorf("tenant %s: %w", tenant.ID, err)
 		}
 		t.add(s, time.Now())
 	}
@@ -109,18 +111,6 @@ func stats(c *call, v *vault.Vault) error {
 	}
 	t.print(c)
 	return nil
-}
-
-// statsTenants returns the tenants to count.
-func (c *call) statsTenants() ([]vault.Tenant, error) {
-	if c.target.tenant == "" {
-		return serve.AllTenants(c.ctx, c.opened.vault)
-	}
-	t, err := c.findTenant(c.target.tenant)
-	if err != nil {
-		return nil, err
-	}
-	return []vault.Tenant{*t}, nil
 }
 
 // print prints the figures with small bars.

@@ -1,9 +1,8 @@
 package cli
 
 import (
-	"context"
 	"flag"
-	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -38,8 +37,15 @@ func tenantCommands() []*command {
 			name: "tenant list", reach: inProcess, summary: "list all tenants, oldest first",
 			example: "tokenvault tenant list --json",
 			act: inVault(func(c *call, v *vault.Vault) error {
-				columns := []column[*vault.Tenant]{tenantColumns[0], tenantColumns[1], tenantColumns[4]}
-				return printAll(c, eachTenant(c.ctx, v), columns)
+				var all []vault.Tenant
+				for t, err := range v.AllTenants(c.ctx) {
+					if err != nil {
+						return err
+					}
+					all = append(all, *t)
+				}
+				slices.Reverse(all)
+				return printAll(c, each(all, nil), []column[*vault.Tenant]{tenantColumns[0], tenantColumns[1], tenantColumns[4]})
 			}),
 		},
 		{
@@ -134,11 +140,6 @@ func getTenant(c *call) error {
 		return err
 	}
 	return printOne(c, tenantColumns)(api.GetTenant(c.ctx))
-}
-
-// eachTenant iterates over all tenants, oldest first.
-func eachTenant(ctx context.Context, v *vault.Vault) iter.Seq2[*vault.Tenant, error] {
-	return each(serve.AllTenants(ctx, v))
 }
 
 func updateTenant(c *call, name string, dedup bool) error {

@@ -142,13 +142,10 @@ func (d *Changes) Text(name, before, after string) {
 
 // Code compares code line by line.
 func (d *Changes) Code(name, before, after string) {
-	lines := Diff(before, after)
-	if before == after {
-		return
+	if before != after {
+		d.Names = append(d.Names, name)
+		d.Diff = append(append(d.Diff, name+":"), Diff(before, after)...)
 	}
-	d.Names = append(d.Names, name)
-	d.Diff = append(d.Diff, name+":")
-	d.Diff = append(d.Diff, lines...)
 }
 
 // Configuration compares names and values. The diff shows only names.
