@@ -9,6 +9,8 @@ import (
 	"image/png"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // Gap is the space between two pictures in Beside, in pixels.
@@ -19,15 +21,8 @@ func (p *Tab) Shot() image.Image {
 	p.T.Helper()
 	ctx, cancel := p.patient()
 	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	shot, err := png.Decode(bytes.NewReader(text))
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	return shot
+	text := must.Get(chromedp.Run(ctx, chromedp.CaptureScreenshot()))(p.T)
+	return must.Get(png.Decode(bytes.NewReader(text)))(p.T)
 }
 
 // Beside puts pictures of the same height next to each other.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // Screen is the screen of a tab.
@@ -72,11 +74,9 @@ func (p *Tab) emulate(s Screen) {
 	if s.Dark {
 		scheme = "dark"
 	}
-	if _, err := chromedp.Call(p.Ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+	must.Get(chromedp.Call(p.Ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-	}}); err != nil {
-		p.T.Fatal(err)
-	}
+	}}))(p.T)
 }
 
 // listen collects the warnings and errors in the console.
@@ -134,9 +134,7 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	p.T.Helper()
 	ctx, cancel := p.patient()
 	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		p.T.Fatal(err)
-	}
+	must.Do(p.T, chromedp.Do(ctx, actions...))
 }
 
 // Navigate opens a page and waits until it is loaded.

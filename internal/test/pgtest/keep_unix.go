@@ -45,12 +45,9 @@ func keep(dir, script string, args ...string) (*kept, error) {
 
 // start starts the shell and waits until it reports that the server is ready.
 func (k *kept) start() error {
-	in, err := k.shell.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := k.shell.StdoutPipe()
-	if err != nil {
+	in, inErr := k.shell.StdinPipe()
+	out, outErr := k.shell.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
 		return err
 	}
 	if err := k.shell.Start(); err != nil {
@@ -61,7 +58,7 @@ func (k *kept) start() error {
 	if line, err := said.ReadString('\n'); err == nil && line == "ready\n" {
 		return nil
 	}
-	err = in.Close()
+	err := in.Close()
 	reason, _ := io.ReadAll(said)
 	return errors.Join(fmt.Errorf("the server did not start: %s", strings.TrimSpace(string(reason))), err, k.shell.Wait())
 }
@@ -79,13 +76,10 @@ func serverCredential(dir string) (*syscall.Credential, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL cannot run as root, and there is no user %q to run it as", superuser)
 	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
+	uid, uidErr := strconv.Atoi(u.Uid)
+	gid, gidErr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uidErr, gidErr); err != nil {
 		return nil, err
 	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid))
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
 }

@@ -17,10 +17,10 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -83,11 +83,14 @@ func Server(t testing.TB) string {
 	return ""
 }
 
+// newSchema returns the name of a schema that does not exist yet.
+func newSchema() string { return "vault_test_" + strings.ToLower(rand.Text()) }
+
 // emptySchema creates a schema, drops it when the test ends, and returns its
 // address.
 func emptySchema(t testing.TB, server string) string {
 	t.Helper()
-	name := "vault_test_" + randomName()
+	name := newSchema()
 	own := must.Get(withParameter(server, "search_path", name))(t)
 	must.Do(t, admin(server, "CREATE SCHEMA "+name))
 	t.Cleanup(func() { must.Do(t, admin(server, "DROP SCHEMA "+name+" CASCADE")) })
@@ -137,10 +140,4 @@ func withParameter(server, name, value string) (string, error) {
 	query.Set(name, value)
 	u.RawQuery = query.Encode()
 	return u.String(), nil
-}
-
-func randomName() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }

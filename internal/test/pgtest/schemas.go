@@ -59,7 +59,7 @@ func (s *Schemas) take() *schema {
 // fill creates another schema and fills it.
 func (s *Schemas) fill(t testing.TB) *schema {
 	t.Helper()
-	server, name := Server(t), "vault_test_"+randomName()
+	server, name := Server(t), newSchema()
 	one := &schema{name: name, address: must.Get(withParameter(server, "search_path", name))(t)}
 	must.Do(t, s.connect(server))
 	must.Get(s.db.ExecContext(t.Context(), "CREATE SCHEMA "+one.name))(t)
