@@ -93,10 +93,11 @@ func newCheckpointer(db *sqlx.DB, conn *sql.Conn) *checkpointer {
 }
 
 // wrote records how many rows a transaction has written, and whether they are
-// log entries of reads. It never blocks.
-func (c *checkpointer) wrote(rows int, reads bool) {
+// log entries of reads. It reports whether it woke the checkpointer. It never
+// blocks.
+func (c *checkpointer) wrote(rows int, reads bool) (woke bool) {
 	if c == nil {
-		return
+		return false
 	}
 	c.commits.Add(1)
 	if c.asleep.Load() && c.asleep.CompareAndSwap(true, false) {
@@ -108,12 +109,24 @@ func (c *checkpointer) wrote(rows int, reads bool) {
 		c.filled += float64(rows) / checkpointRows
 	}
 	if c.filled < 1 {
-		return
+		return false
 	}
 	c.filled = 0
 	select {
 	case c.due <- struct{}{}:
 	default: // a checkpoint is running and another will follow
+	}
+	return true
+}
+
+// limitLog moves the pages of a long log. SQLite does so at a commit only while
+// the checkpointer does not run, so a slow checkpointer would let the log grow
+// without a limit.
+func (w *writer) limitLog() {
+	var busy, pages, moved int
+	err := w.conn.QueryRowContext(background, `PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &pages, &moved)
+	if err == nil && pages >= autoCheckpoint && moved < pages {
+		w.checkpoints.move("PASSIVE")
 	}
 }
 

@@ -138,7 +138,9 @@ func (w *writer) transact(g *group, apply func(*group) error) error {
 		g.fail(err)
 		return err
 	}
-	w.checkpoints.wrote(g.rows, w.relaxed)
+	if w.checkpoints.wrote(g.rows, w.relaxed) {
+		w.limitLog()
+	}
 	return nil
 }
 
