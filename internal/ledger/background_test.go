@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -64,5 +65,27 @@ func TestBackgroundVerificationDoesNotStopSigning(t *testing.T) {
 		case <-over:
 			t.Fatalf("during a verification %d entries wait", l.Status().Pending)
 		}
+	}
+}
+
+// A node leaves the verification to the node that holds the lease, and starts none
+// before the interval has passed.
+func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	r, l, _ := begun(t)
+	now, other := r.clock(), r.id()
+	for name, test := range map[string]struct {
+		c    Cursor
+		runs bool
+	}{
+		"another node verifies":       {c: Cursor{Owner: other, Began: now, Until: now.Add(time.Hour)}},
+		"another node is gone":        {Cursor{Owner: other, Began: now, Until: now}, true},
+		"the interval has not passed": {c: Cursor{Done: now.Add(-time.Minute)}},
+		"the interval has passed":     {Cursor{Done: now.Add(-2 * time.Hour)}, true},
+	} {
+		p := &ownProgress{test.c}
+		l.c.Progress = p
+		must.Do(t, l.verifyInBackground(t.Context(), time.Hour))
+		same(t, name, p.c != test.c, test.runs)
 	}
 }

@@ -104,7 +104,8 @@ func TestRestore(t *testing.T) {
 		r.isGood(l, tenant, since)
 	}
 	same(t, "leaves", len(r.leafIDs(tenant)), len(kept)+1+len(more))
-	report := r.verify(l)
+	report := must.Get(l.Verify(t.Context(), VerifyOptions{Since: [][]byte{ahead}}))(t)
+	same(t, "verdicts since a note that was lost", verdictsOf(report), nil)
 	if len(report.Restores) != 1 || report.Restores[0].Reason != "disk failure" {
 		t.Errorf("restores %v", report.Restores)
 	}

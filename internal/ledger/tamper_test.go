@@ -3,9 +3,11 @@ package ledger
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A bundle does not show the MAC of an invented entry, although the entry is put
@@ -29,5 +31,49 @@ func TestBundleIsNoOracle(t *testing.T) {
 		if !bytes.Contains(bundle, []byte(e.ID.String())) {
 			t.Errorf("the bundle does not have the invented entry: %s", bundle)
 		}
+	}
+}
+
+// Notes of an unknown key, and a note that the vault's state does not count, are
+// found in place.
+func TestForeignNotesAreFound(t *testing.T) {
+	t.Parallel()
+	const sql = "INSERT INTO vault_log_checkpoints SELECT tenant_id, size + 1, note, at FROM vault_log_checkpoints ORDER BY size DESC LIMIT 1"
+	for name, test := range map[string]struct {
+		since     bool
+		exec      string
+		suspended bool
+		want      evidence.Verdict
+	}{
+		"a note from elsewhere": {since: true, want: evidence.BadSignature},
+		"the newest stored note": {
+			exec: "UPDATE vault_log_checkpoints SET note = CAST('unsigned' AS BLOB)", suspended: true, want: evidence.BadSignature,
+		},
+		"a note beyond the state": {exec: sql, want: evidence.Forged},
+		"an altered state":        {exec: "UPDATE vault_log_trees SET state = zeroblob(40) WHERE tenant_id = zeroblob(16)", want: evidence.Altered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, l, tenant := begun(t)
+			r.write(l, tenant, 3)
+			r.checkpoint(l)
+			var o VerifyOptions
+			if test.since {
+				o.Since = [][]byte{[]byte("unsigned")}
+			}
+			if test.exec != "" {
+				r.exec(test.exec)
+			}
+			report := must.Get(l.Verify(t.Context(), o))(t)
+			if !slices.Contains(verdictsOf(report), test.want) {
+				t.Errorf("%v, want %v", verdictsOf(report), test.want)
+			}
+			if test.suspended {
+				l = r.open()
+				_, _ = l.Checkpoint(t.Context())
+				t.Log(l.Status().Suspended)
+				same(t, "suspended", l.Status().Suspended != "", true)
+			}
+		})
 	}
 }
