@@ -13,6 +13,7 @@ package vaultlog
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -136,16 +137,11 @@ func (v *Values) change(by int, values []string) {
 
 // build returns a replacer that prefers longer values; nil without values.
 func (v *Values) build() *strings.Replacer {
-	var all []string
-	for value := range v.counts {
-		all = append(all, value)
-	}
-	if all == nil {
+	if len(v.counts) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 2*len(all))
-	for _, value := range all {
+	pairs := make([]string, 0, 2*len(v.counts))
+	for _, value := range slices.SortedFunc(maps.Keys(v.counts), func(a, b string) int { return len(b) - len(a) }) {
 		pairs = append(pairs, value, hidden)
 	}
 	return strings.NewReplacer(pairs...)

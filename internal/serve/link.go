@@ -105,21 +105,15 @@ func (l *linkReader) accept(token string) (console.User, bool) {
 }
 
 // open opens a sealed link.
-func (l *linkReader) open(token string) (*sealedLink, bool) {
+func (l *linkReader) open(token string) (link sealedLink, ok bool) {
 	if len(token) > maxLink {
-		return nil, false
+		return link, false
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
-		return nil, false
+		return link, false
 	}
 	text, err := l.key.Decrypt(sealed, linkAD)
-	if err != nil {
-		return nil, false
-	}
-	var link sealedLink
-	if json.Unmarshal(text, &link) != nil {
-		return nil, false
-	}
-	return &link, true
+	ok = err == nil && json.Unmarshal(text, &link) == nil
+	return link, ok
 }

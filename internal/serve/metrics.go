@@ -61,12 +61,10 @@ func newMetrics(runtime func() script.Stats) *metrics {
 	}
 	m.registry = prometheus.NewRegistry()
 	m.registry.MustRegister(m.requests, m.replays, m.refusals, m.seconds, m.alarms, m.keyFailures, m.runFailures,
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "vault_runtime_crashes_total", Help: "Failures of the JavaScript engine, which the log describes.",
-		}, func() float64 { return float64(runtime().Crashes) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "vault_runtime_waiting", Help: "Runs of code that wait for a worker.",
-		}, func() float64 { return float64(runtime().Waiting) }),
+		collector(func(r reporter) {
+			r.count("vault_runtime_crashes_total", "Failures of the JavaScript engine, which the log describes.", float64(runtime().Crashes))
+			r.gauge("vault_runtime_waiting", "Runs of code that wait for a worker.", float64(runtime().Waiting))
+		}),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m

@@ -174,12 +174,10 @@ func (r *importing) reportRow(result vault.ImportResult) error {
 	}
 	r.bar.Erase()
 	if len(result.Errors) == 0 {
-		detail := result.Detail
-		if detail == "" && result.Err != nil {
-			detail = shell.FirstLine(result.Err)
+		if result.Detail == "" && result.Err != nil {
+			result.Detail = shell.FirstLine(result.Err)
 		}
-		_, err := fmt.Fprintf(r.c.Out, "row %d: %s\n", result.Row, detail)
-		return err
+		result.Errors = map[string][]string{"": {result.Detail}}
 	}
 	for _, path := range slices.Sorted(maps.Keys(result.Errors)) {
 		where := path + ": "

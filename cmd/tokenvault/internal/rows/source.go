@@ -72,9 +72,7 @@ func (s *Source) Part() float64 {
 	return min(1, float64(s.counted.Load())/float64(s.size))
 }
 
-// count returns a reader that counts the bytes of the file.
-func (s *Source) count(r io.Reader) io.Reader { return &countingReader{r, &s.counted} }
-
+// countingReader counts the bytes of a file.
 type countingReader struct {
 	r io.Reader
 	n *atomic.Int64
@@ -181,7 +179,7 @@ func (s *Source) verify(layers []string, p *Options) error {
 
 // unwrapped returns a reader without the layers.
 func (s *Source) unwrapped(raw io.Reader, layers []string, p *Options) (r io.Reader, err error) {
-	r = bufio.NewReaderSize(s.count(raw), 1<<20)
+	r = bufio.NewReaderSize(&countingReader{raw, &s.counted}, 1<<20)
 	for _, layer := range layers {
 		if r, err = unwrap(layer, r, p); err != nil {
 			return nil, err
