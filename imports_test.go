@@ -168,8 +168,8 @@ var mayImport = map[string][]string{
 	// Tests and their tools.
 	"docs":                       {},
 	"internal/bench":             {},
-	"internal/test/browser":      {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
-	"internal/test/terminaltest": {"golang.org/x/sys"},
+	"internal/test/browser":      {"internal/test/must", "github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
+	"internal/test/terminaltest": {"internal/test/must", "golang.org/x/sys"},
 	"internal/test/faults":       {},
 	"internal/test/long":         {},
 	"internal/test/must":         {"github.com/google/go-cmp"},
