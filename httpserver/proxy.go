@@ -1,9 +1,10 @@
 package httpserver
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,13 +170,23 @@ func cutParameter(query, name string) (rest string, values []string) {
 	return strings.Join(kept, "&"), values
 }
 
+// proxyError is the body of an error of the proxy itself.
+type proxyError struct {
+	ProxyError json.RawMessage `json:"proxy_error"`
+}
+
 // refuseProxy returns the response to a request that failed before the
 // destination responded.
 func (x *exchange) refuseProxy(err error) (answer, error) {
 	a, cause := x.refuse(err)
-	if !choseAnswer(err) && len(a.body) > 0 {
-		a.body = slices.Concat([]byte(`{"proxy_error":`), a.body, []byte("}"))
+	if choseAnswer(err) {
+		return a, cause
 	}
+	body, encErr := encode(proxyError{a.body})
+	if encErr != nil {
+		return answer{status: http.StatusInternalServerError}, errors.Join(cause, encErr)
+	}
+	a.body = body
 	return a, cause
 }
 
