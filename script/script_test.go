@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -17,9 +18,7 @@ func TestErrorText(t *testing.T) {
 		"script: the code failed (thrown) at line 3, called from line 7": {Kind: script.Thrown, Name: "4242424242424242", Messages: secret, Frames: []script.Frame{{Function: "4242424242424242", Line: 3}, {Line: 7}}},
 		"script: the code failed (invalid) at line 1":                    {Kind: script.Invalid, Title: "4242424242424242", Frames: []script.Frame{{Line: 1}}},
 	} {
-		if got := e.Error(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		must.Same(t, "the text", want, e.Error())
 		if got := errors.Is(fmt.Errorf("wrapped: %w", e), script.ErrInvalid); got != (e.Kind == script.Invalid) {
 			t.Errorf("%s: errors.Is(err, ErrInvalid) is %t", e.Kind, got)
 		}

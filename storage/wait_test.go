@@ -26,9 +26,7 @@ func TestCallsOfARequestShareOneWait(t *testing.T) {
 		must.Same(t, "the second call may wait until", most, left(inner))
 		must.Same(t, "a call outside a request may wait until", most+5*time.Second, left(t.Context()))
 		time.Sleep(time.Minute)
-		if got, want := left(inner), 65*time.Second+most/10; got != want {
-			t.Errorf("a call late in its request may wait until %s, want %s", got, want)
-		}
+		must.Same(t, "how long a call late in its request may wait", 65*time.Second+most/10, left(inner))
 		if until := storage.WaitUntil(storage.NoWait(ctx), most); !until.Before(time.Now()) {
 			t.Errorf("a call with NoWait may wait until %s", until)
 		}

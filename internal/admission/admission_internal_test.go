@@ -31,9 +31,7 @@ func (p *Process) empty(t *testing.T) {
 		t.Errorf("memory is still held: %d bytes, %d arriving, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
 	}
 	for name, l := range map[string]*share.Slots[payer]{"cpu": p.cpu, "writes": p.writes} {
-		if l.Taken() != 0 || l.Waiting() != 0 {
-			t.Errorf("%s: %d places are taken, %d callers wait", name, l.Taken(), l.Waiting())
-		}
+		must.Same(t, name+": places taken, callers that wait", []any{0, 0}, []any{l.Taken(), l.Waiting()})
 	}
 }
 
@@ -60,13 +58,9 @@ func TestShares(t *testing.T) {
 		{"more than strangers may have", strangers, 225 * mib, ErrNever},
 	}
 	for _, s := range steps {
-		if err := s.room.Reserve(t.Context(), s.bytes); !errors.Is(err, s.want) {
-			t.Errorf("%s: %v, want %v", s.name, err, s.want)
-		}
+		must.Match(t, s.name, s.room.Reserve(t.Context(), s.bytes), s.want)
 	}
-	if one.Held() != 449*mib {
-		t.Errorf("the first holds %d MiB", one.Held()/mib)
-	}
+	must.Same(t, "bytes that the first holds", 449*mib, one.Held())
 	one.Leave()
 	two.Leave()
 	p.empty(t)
@@ -85,9 +79,7 @@ func TestArrivingBodiesHaveHalfAShare(t *testing.T) {
 	must.Match(t, "work", next.Reserve(t.Context(), 100*mib), nil)
 	slow.Arrived()
 	must.Match(t, "another body after the first has arrived", next.Arrive(t.Context(), 2*mib), nil)
-	if slow.Held() != 0 || next.Held() != 102*mib {
-		t.Errorf("held: %d and %d", slow.Held(), next.Held())
-	}
+	must.Same(t, "bytes that the slow and the next request hold", []any{0, 102 * mib}, []any{slow.Held(), next.Held()})
 	next.Leave()
 	p.empty(t)
 }
@@ -100,13 +92,9 @@ func TestBodyIsChargedOnce(t *testing.T) {
 	for range 2 {
 		must.Do(t, r.Body(t.Context(), mib))
 	}
-	if r.Held() != mib {
-		t.Errorf("held: %d", r.Held())
-	}
+	must.Same(t, "bytes held", mib, r.Held())
 	r.Free(mib / 2)
-	if r.Held() != mib/2 {
-		t.Errorf("held after releasing half: %d", r.Held())
-	}
+	must.Same(t, "bytes held after releasing half", mib/2, r.Held())
 	r.Leave()
 	p.empty(t)
 }
@@ -163,9 +151,7 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	for p.waiters() != 1 {
 		runtime.Gosched()
 	}
-	if large.Held() != 0 {
-		t.Error("the large request was granted too little memory")
-	}
+	must.Same(t, "bytes of the large request", 0, large.Held())
 	first.Leave()
 	waiting.Wait()
 	large.Leave()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // spend takes steps one by one and returns how many it could take.
@@ -29,9 +30,7 @@ func TestSizes(t *testing.T) {
 		"a mask":                    {admission.MaskBudget(t.Context(), 0), 20_000},
 		"a mask over data":          {admission.MaskBudget(t.Context(), 8000), 21_000},
 	} {
-		if got := spend(c.budget, 3_000_000); got != c.want {
-			t.Errorf("%s has %d steps, not %d", name, got, c.want)
-		}
+		must.Same(t, "steps of "+name, c.want, spend(c.budget, 3_000_000))
 		if c.budget.Err() == nil || c.budget.Canceled() != nil || c.budget.Spend(0) || c.budget.Lasts() {
 			t.Errorf("%s is used up, but Err is nil", name)
 		}
@@ -43,9 +42,7 @@ func TestTokensAreAdded(t *testing.T) {
 	b := admission.MaskBudget(t.Context(), 0)
 	b.Spend(19_990)
 	b.AddToken(80)
-	if got := spend(b, 10_000); got != 520 {
-		t.Errorf("%d steps were left, not 520", got)
-	}
+	must.Same(t, "steps that were left", 520, spend(b, 10_000))
 	b.AddToken(8000)
 	if b.Spend(1) {
 		t.Error("a budget that was used up has steps again")

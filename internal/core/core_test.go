@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
@@ -163,14 +163,10 @@ func TestObserverIsNotifiedOfVerbs(t *testing.T) {
 	_ = run(once, owner, &Verb{Name: "Second", Kind: "read"}, nothing)
 	end(broken)
 	want := []string{"call read Read", "call create Create failed", "call read Second", "call create Once failed"}
-	if diff := cmp.Diff(want, w.events); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Same(t, "events", want, w.events)
 	for _, large := range []bool{true, false} {
 		_ = run(t.Context(), owner, &Verb{Large: large}, func(ctx context.Context, _ *Op) error {
-			if has := admission.Of(ctx) != nil; has != large {
-				t.Errorf("a verb that is large: %v has a room: %v", large, has)
-			}
+			must.Same(t, "the verb has a room", large, admission.Of(ctx) != nil)
 			return nil
 		})
 	}
@@ -189,18 +185,14 @@ func TestRequestAuthenticatesOnce(t *testing.T) {
 			must.Do(t, run(t.Context(), c, &Verb{Permission: access.TokenRead}, nothing))
 		}
 	}
-	if n := w.store.lookups.Load(); n != 1 {
-		t.Errorf("%d look-ups of one key", n)
-	}
+	must.Same(t, "look-ups of one key", int32(1), w.store.lookups.Load())
 	w.ForgetIdentities()
 	if err := run(t.Context(), derived, &Verb{}, nothing); err != nil || w.store.lookups.Load() != 2 {
 		t.Errorf("after a revocation: %v, and %d look-ups", err, w.store.lookups.Load())
 	}
 	w.now.Store(new(w.Now().Add(2 * time.Hour)))
 	for name, c := range map[string]Caller{"the key": c, "an identity of it": derived} {
-		if err := run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
-			t.Errorf("%s, expired: %v", name, err)
-		}
+		must.Match(t, name+", expired", run(t.Context(), c, &Verb{}, nothing), fault.ErrUnauthenticated)
 	}
 }
 
@@ -220,9 +212,7 @@ func TestUnknownKeys(t *testing.T) {
 	must.Match(t, "the identity of a deleted application", run(t.Context(), c, &Verb{}, nothing), fault.ErrUnauthenticated)
 	must.Fail(op.As(t.Context(), c.ApplicationID()))(t, "a deleted application", fault.ErrNotFound)
 	for _, text := range []string{"", "key", text, ids.NewKey(ids.PrivateKey)} {
-		if _, err := w.Authenticate(t.Context(), text); !errors.Is(err, fault.ErrUnauthenticated) {
-			t.Errorf("%q: %v", text, err)
-		}
+		must.Fail(w.Authenticate(t.Context(), text))(t, fmt.Sprintf("%q", text), fault.ErrUnauthenticated)
 	}
 }
 

@@ -92,9 +92,7 @@ func TestStoredIdentityKeepsItsManner(t *testing.T) {
 		stored := id.Stored()
 		kept := must.Get(stored.Identity(who.tenant))(t)
 		want, got := *id.manner, *kept.manner
-		if len(got.limits) != len(want.limits)+1 {
-			t.Errorf("%d limits, want one more than %d", len(got.limits), len(want.limits))
-		}
+		must.Same(t, "limits, one more than before", len(want.limits)+1, len(got.limits))
 		want.limits, got.limits = nil, nil
 		if !reflect.DeepEqual(want, got) {
 			t.Errorf("kept %+v, want %+v", got, want)

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -28,23 +29,15 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 	} {
 		encoded := must.Get(a.Encode())(t)
 		var got core.StoredResponse
-		if err := got.Decode(encoded); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Match(t, name+", decoded", got.Decode(encoded), nil)
 		must.Same(t, name, a, got)
 		for n := range encoded {
 			var cut core.StoredResponse
-			if err := cut.Decode(encoded[:n]); err == nil {
-				t.Errorf("%s, cut off after %d bytes: %v", name, n, err)
-			}
+			must.Match(t, fmt.Sprintf("%s, cut off after %d bytes", name, n), cut.Decode(encoded[:n]), must.Text(""))
 		}
-		if err := new(core.StoredResponse).Decode(append(encoded, 0)); err == nil {
-			t.Errorf("%s, with a byte too many: %v", name, err)
-		}
+		must.Match(t, name+", with a byte too many", new(core.StoredResponse).Decode(append(encoded, 0)), must.Text(""))
 	}
-	if err := new(core.StoredResponse).Decode([]byte(`{"status":200}`)); err == nil {
-		t.Errorf("another version: %v", err)
-	}
+	must.Match(t, "another version", new(core.StoredResponse).Decode([]byte(`{"status":200}`)), must.Text(""))
 }
 
 // A run that uses one token many times depends on it once. A run that uses

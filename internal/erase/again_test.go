@@ -187,13 +187,9 @@ func TestEraseAgainRefusesOtherFiles(t *testing.T) {
 		"other JSON":         []byte(`{"id":1}`),
 		"a part of a log":    log[:len(log)-20],
 	} {
-		if done, err := r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}); !errors.Is(err, vault.ErrInvalid) {
-			t.Errorf("%s: %+v, %v", name, done, err)
-		}
+		must.Fail(r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}))(t, name, vault.ErrInvalid)
 	}
-	if len(r.there()) != 4 {
-		t.Errorf("tokens: %q", r.there())
-	}
+	must.Same(t, "tokens that are left", 4, len(r.there()))
 }
 
 // With evidence, an erasure is an event that the vault signs, and entries whose

@@ -3,6 +3,7 @@ package evident
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestFileAnchor(t *testing.T) {
@@ -40,9 +42,7 @@ func TestFileAnchor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Put(t.Context(), msg); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Put(t.Context(), msg))
 		if last, err = f.Latest(t.Context()); err != nil || !bytes.Equal(last, msg) {
 			t.Fatalf("note %d: %q, %v", i, last, err)
 		}
@@ -53,26 +53,18 @@ func TestFileAnchor(t *testing.T) {
 	}
 	// A crash may cut off the last note anywhere.
 	for cut := range len(last) + 1 {
-		if err := os.WriteFile(string(f), whole[:len(whole)-cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(string(f), whole[:len(whole)-cut], 0o600))
 		msg, err := f.Latest(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := evidence.OpenCheckpoint(msg, key); err != nil {
-			t.Errorf("without the last %d bytes: %q", cut, msg)
-		}
-		if err := f.Put(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
+		must.Fail(evidence.OpenCheckpoint(msg, key))(t, fmt.Sprintf("without the last %d bytes", cut), nil)
+		must.Do(t, f.Put(t.Context(), last))
 		if msg, err := f.Latest(t.Context()); err != nil || !bytes.Equal(msg, last) {
 			t.Errorf("after a cut of %d bytes: %q, %v", cut, msg, err)
 		}
 	}
-	if err := AnchorFile(t.TempDir()).Put(t.Context(), last); err == nil {
-		t.Error("a directory was accepted")
-	}
+	must.Match(t, "a directory", AnchorFile(t.TempDir()).Put(t.Context(), last), must.Text(""))
 }
 
 func TestHTTPAnchor(t *testing.T) {
@@ -97,23 +89,13 @@ func TestHTTPAnchor(t *testing.T) {
 	if msg, err := h.Latest(t.Context()); err != nil || msg != nil {
 		t.Errorf("no note: %q, %v", msg, err)
 	}
-	if err := h.Put(t.Context(), []byte("note")); err != nil {
-		t.Fatal(err)
-	}
-	if msg, err := h.Latest(t.Context()); err != nil || string(msg) != "note" {
-		t.Errorf("%q, %v", msg, err)
-	}
+	must.Do(t, h.Put(t.Context(), []byte("note")))
+	must.Same(t, "the note that was fetched", "note", string(must.Get(h.Latest(t.Context()))(t)))
 	broken = true
-	if _, err := h.Latest(t.Context()); err == nil {
-		t.Error("a status of 418 is accepted")
-	}
-	if err := h.Put(t.Context(), []byte("note")); err == nil {
-		t.Error("a status of 418 is accepted")
-	}
+	must.Fail(h.Latest(t.Context()))(t, "Put with a status of 418", must.Text(""))
+	must.Match(t, "Latest with a status of 418", h.Put(t.Context(), []byte("note")), must.Text(""))
 	h.URL = "http://\x00"
-	if err := h.Put(t.Context(), nil); err == nil {
-		t.Error("a bad URL was accepted")
-	}
+	must.Match(t, "a bad URL", h.Put(t.Context(), nil), must.Text(""))
 }
 
 func TestAnchorURLFollowsNoRedirect(t *testing.T) {
@@ -123,10 +105,6 @@ func TestAnchorURLFollowsNoRedirect(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
 	h := &AnchorHTTP{URL: server.URL, Client: server.Client()}
-	if _, err := h.Latest(t.Context()); err == nil {
-		t.Error("GET: no error")
-	}
-	if err := h.Put(t.Context(), []byte("note")); err == nil {
-		t.Error("POST: no error")
-	}
+	must.Fail(h.Latest(t.Context()))(t, "GET", must.Text(""))
+	must.Match(t, "POST", h.Put(t.Context(), []byte("note")), must.Text(""))
 }

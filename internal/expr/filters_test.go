@@ -66,9 +66,7 @@ func checkFailure(t *testing.T, err error, c filterCase) {
 	if !ok {
 		t.Fatalf("got %v, want an *Error", err)
 	}
-	if !strings.Contains(e.Msg, c.fails) {
-		t.Errorf("got %q, want %q in it", e.Msg, c.fails)
-	}
+	must.Contain(t, "the message", e.Msg, c.fails)
 	if e.Offset <= 0 {
 		t.Errorf("the error has no offset: %v", e)
 	}

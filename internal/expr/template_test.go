@@ -208,9 +208,7 @@ func TestRefsCoversArguments(t *testing.T) {
 func TestHasExpression(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{"": false, "a": false, "{ {": false, "}}": false, "{{": true, "a {{ b": true} {
-		if expr.HasExpression(s) != want {
-			t.Errorf("HasExpression(%q) = %v", s, !want)
-		}
+		must.Same(t, fmt.Sprintf("HasExpression(%q)", s), want, expr.HasExpression(s))
 	}
 }
 

@@ -58,9 +58,7 @@ func TestTreeErrorsNameTheirPlace(t *testing.T) {
 	tree := must.Get(expr.CompileTree(mustJSON(t, `{"a":["{{ data | upcase }}"]}`)))(t)
 	_, err = evalTree(t, tree, expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}, nil))
 	checkTreeError(t, err, "a[0]", 10, "filter upcase: needs text, not an array")
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error quotes the value: %v", err)
-	}
+	must.Lack(t, "the value in the error", err.Error(), "secret")
 }
 
 func checkTreeError(t *testing.T, err error, path string, offset int, msg string) {

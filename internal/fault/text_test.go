@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A Go error and the detail of a response are one text in two forms.
@@ -22,12 +23,8 @@ func TestDetail(t *testing.T) {
 		{fmt.Errorf("charge: %w", fault.ErrNoToken), "charge: vault: token not found", "Charge: token not found."},
 		{fault.Wrap(fault.ErrAltered, "tenant %d", 7), "vault: tenant 7: the database was altered", "Tenant 7: the database was altered."},
 	} {
-		if got := c.err.Error(); got != c.text {
-			t.Errorf("the text is %q, want %q", got, c.text)
-		}
-		if got := fault.Detail(c.err); got != c.detail {
-			t.Errorf("the detail of %q is %q, want %q", c.text, got, c.detail)
-		}
+		must.Same(t, "the text", c.text, c.err.Error())
+		must.Same(t, fmt.Sprintf("the detail of %q", c.text), c.detail, fault.Detail(c.err))
 	}
 }
 
@@ -41,7 +38,5 @@ func TestFromDetail(t *testing.T) {
 			t.Errorf("got %q, want %q", got, err)
 		}
 	}
-	if got := fault.FromDetail(fault.ErrNotFound, "").Error(); got != "vault: not found" {
-		t.Errorf("an empty detail reads as %q", got)
-	}
+	must.Same(t, "the text of an empty detail", "vault: not found", fault.FromDetail(fault.ErrNotFound, "").Error())
 }

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // record is an object with a field of each kind.
@@ -82,12 +82,8 @@ func TestReader(t *testing.T) {
 			t.Parallel()
 			var got record
 			bad := form.ReadText([]byte(c.text), got.read)
-			if diff := cmp.Diff(c.fields, bad.Fields); diff != "" {
-				t.Errorf("problems (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields (-want +got):\n%s", diff)
-			}
+			must.Same(t, "problems", c.fields, bad.Fields)
+			must.Same(t, "fields", c.want, got)
 		})
 	}
 }
@@ -101,9 +97,7 @@ func TestWriterIsReadBack(t *testing.T) {
 	w.Int("int", 0)
 	w.Texts("texts", []string{})
 	w.TextMap("map", map[string]string{"z": "1", "a": "2"})
-	if got, want := string(w.JSON()), `{"text":"a","json":1,"texts":[],"map":{"a":"2","z":"1"}}`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	must.Same(t, "the form as JSON", `{"text":"a","json":1,"texts":[],"map":{"a":"2","z":"1"}}`, string(w.JSON()))
 }
 
 // A document can have a million bad values, but the list of problems is
@@ -130,12 +124,8 @@ func TestProblemsOfParsers(t *testing.T) {
 	want := map[string][]string{
 		"args.a[0]": {"is wrong"}, "other": {"is bad"}, "tokenize[0]": {"is required"}, "x": {"is not a field of this object"},
 	}
-	if diff := cmp.Diff(want, bad.Fields); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got, want := form.Problem("b", "is %s", "wrong").String(), "invalid input; b: is wrong"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	must.Same(t, "fields of the problem", want, bad.Fields)
+	must.Same(t, "the text of a problem", "invalid input; b: is wrong", form.Problem("b", "is %s", "wrong").String())
 	var none *form.Problems
 	if none.Any() || !bad.Any() {
 		t.Error("Any is wrong")

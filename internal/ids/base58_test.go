@@ -2,11 +2,13 @@ package ids_test
 
 import (
 	"crypto/rand"
+	"fmt"
 	"testing"
 
 	"github.com/mr-tron/base58"
 
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestEncode58 compares Encode58 with a general encoder, on random keys and
@@ -15,9 +17,7 @@ func TestEncode58(t *testing.T) {
 	t.Parallel()
 	check := func(key [32]byte) {
 		t.Helper()
-		if got, want := ids.Encode58(key), base58.Encode(key[:]); got != want {
-			t.Errorf("%x is %s, want %s", key, got, want)
-		}
+		must.Same(t, fmt.Sprintf("%x", key), base58.Encode(key[:]), ids.Encode58(key))
 	}
 	var key [32]byte
 	check(key)

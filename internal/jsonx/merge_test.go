@@ -111,9 +111,7 @@ func TestRewrite(t *testing.T) {
 		}
 		return v, p.String() != "skip", nil
 	}))(t)
-	if want := `{"a":"X","b":[1,"Y",{"c":"Z"}],"skip":{"d":"x"},"n":1.10}`; string(got.JSON()) != want {
-		t.Errorf("got %s, want %s", got.JSON(), want)
-	}
+	must.Same(t, "the rewritten value", `{"a":"X","b":[1,"Y",{"c":"Z"}],"skip":{"d":"x"},"n":1.10}`, string(got.JSON()))
 	must.Same(t, "visits", []string{"", "a", "b", "b[0]", "b[1]", "b[2]", "b[2].c", "skip", "n"}, seen)
 	if want := `{"a":"x","b":[1,"y",{"c":"z"}],"skip":{"d":"x"},"n":1.10}`; string(v.JSON()) != want {
 		t.Errorf("the original changed to %s", v.JSON())

@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func leaf(n int64) Hash {
@@ -95,10 +96,6 @@ func TestCompleteReportsEverySubtree(t *testing.T) {
 			want[Subtree{level, n}] = naive(n<<level, (n+1)<<level)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(len(Cover(0, 37)), len(f.roots)); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "roots", want, got)
+	must.Same(t, "how many roots are kept", len(Cover(0, 37)), len(f.roots))
 }

@@ -2,6 +2,7 @@ package pace_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -17,9 +18,8 @@ func TestEvery(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
 		n := 0
-		if pace.Every(ctx, 10*time.Second, func() { n++ }); n != 3 {
-			t.Errorf("%d calls in 35 seconds, one every 10", n)
-		}
+		pace.Every(ctx, 10*time.Second, func() { n++ })
+		must.Same(t, "calls in 35 seconds, one every 10", 3, n)
 	})
 }
 
@@ -39,9 +39,7 @@ func TestSleep(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]time.Duration{1: 1, 2: 2, 5: 16, 6: 20, 1000: 20} {
-		if got := pace.Backoff(n, 1, 20); got != want {
-			t.Errorf("after %d failures: %d, want %d", n, got, want)
-		}
+		must.Same(t, fmt.Sprintf("after %d failures", n), want, pace.Backoff(n, 1, 20))
 	}
 	if got := pace.Backoff(1000, math.MaxInt64/2+1, math.MaxInt64); got <= 0 {
 		t.Errorf("a long pause overflowed: %d", got)

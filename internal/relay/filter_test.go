@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 const instead = "{{ t }}"
@@ -70,9 +71,7 @@ func TestOverlappingSecrets(t *testing.T) {
 		"4242424242424242|4242": instead, "a4242424242424242b": "a" + instead + "b", "4242424222222": instead,
 		"42424242 222222": instead + " " + instead,
 	} {
-		if got := f.String(text); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		must.Same(t, text, want, f.String(text))
 	}
 }
 
@@ -94,9 +93,7 @@ func TestLongSecrets(t *testing.T) {
 			}
 		}
 	}
-	if got := filterOf(string(random)).String(string(random[:5000]) + "XYZ"); got != instead+"XYZ" {
-		t.Errorf("another end: %s", got)
-	}
+	must.Same(t, "another end", instead+"XYZ", filterOf(string(random)).String(string(random[:5000])+"XYZ"))
 	if got := filterOf(string(random)).String(string(random[:4000]) + "XYZ"); got != string(random[:4000])+"XYZ" {
 		t.Error("a short start is replaced")
 	}

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -101,9 +102,7 @@ func texts(t *testing.T, typ, body, sep string) (all []any) {
 			continue
 		}
 		var x any
-		if err := json.Unmarshal([]byte(piece), &x); err != nil {
-			t.Errorf("%q: %q is not JSON: %v", typ, piece, err)
-		}
+		must.Match(t, fmt.Sprintf("%q: a piece as JSON", typ), json.Unmarshal([]byte(piece), &x), nil)
 		all = append(all, x)
 	}
 	return all

@@ -87,13 +87,9 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		h.lists = nil
 	}
 	must.Do(t, v.RotateDataKeys(ctx, c.TenantID(), nil))
-	if _, err := c.GetToken(ctx, tok.ID); err != nil {
-		t.Errorf("the token can no longer be read: %v", err)
-	}
+	must.Fail(c.GetToken(ctx, tok.ID))(t, "the token during the rotation", nil)
 	must.Match(t, "continuing the interrupted rotation", v.RotateDataKeys(ctx, c.TenantID(), nil), nil)
-	if _, err := c.GetToken(ctx, tok.ID); err != nil {
-		t.Errorf("the token after it: %v", err)
-	}
+	must.Fail(c.GetToken(ctx, tok.ID))(t, "the token after it", nil)
 }
 
 // A write that a rotation overtakes is sealed again, even if the rotation
@@ -111,9 +107,7 @@ func TestRotationOvertakesAWrite(t *testing.T) {
 		})
 	}
 	must.Get(c.CreateToken(t.Context(), vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"}))(t)
-	if tok, err := c.GetToken(t.Context(), "late"); err != nil || string(tok.Data) != `"x"` {
-		t.Errorf("the token: %v", err)
-	}
+	must.Same(t, "data of the token", `"x"`, string(must.Get(c.GetToken(t.Context(), "late"))(t).Data))
 }
 
 // Rows that are too large to be resealed together are resealed in smaller
@@ -193,9 +187,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 			must.Do(t, err)
 			n++
 		}
-		if n != batch+50 {
-			t.Errorf("%d tokens can be read", n)
-		}
+		must.Same(t, "tokens that can be read", batch+50, n)
 	}
 }
 

@@ -18,9 +18,7 @@ func TestRotationWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, promoted := &rotation{v: core.New(core.Config{})}, time.Now()
 		must.Do(t, r.wait(t.Context(), promoted))
-		if waited := time.Since(promoted); waited != keyring.Horizon {
-			t.Errorf("the rotation waited for %s", waited)
-		}
+		must.Same(t, "how long the rotation waited", keyring.Horizon, time.Since(promoted))
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		must.Match(t, "a rotation without a caller", r.wait(gone, time.Now()), context.Canceled)

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -53,8 +52,6 @@ func TestHostErrors(t *testing.T) {
 		"of the runtime": {script.ErrBusy, &script.HostError{Status: 429, Message: "Too many requests."}},
 		"of the machine": {errors.New("secret of the database"), &script.HostError{Status: 500, Message: "the operation failed"}},
 	} {
-		if diff := cmp.Diff(c.want, HostError(c.err)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", name, diff)
-		}
+		must.Same(t, name, c.want, HostError(c.err))
 	}
 }

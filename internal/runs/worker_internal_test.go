@@ -148,9 +148,7 @@ func TestStopWaitsForJobs(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(t.Context()) }()
 	close(g.end[tenant])
-	if err := <-stopped; err != nil {
-		t.Errorf("after the jobs: %v", err)
-	}
+	must.Match(t, "after the jobs", <-stopped, nil)
 	if n, err := w.dispatch(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d jobs were started after Stop: %v", n, err)
 	}
@@ -164,7 +162,5 @@ func TestWorkRunsAllDueJobs(t *testing.T) {
 		close(g.end[g.addTenant(t, 3*maxOfTenant)])
 	}
 	must.Do(t, w.Work(t.Context()))
-	if n := len(g.begun); n != 9*maxOfTenant {
-		t.Errorf("%d jobs were run, want %d", n, 9*maxOfTenant)
-	}
+	must.Same(t, "jobs that were run", 9*maxOfTenant, len(g.begun))
 }

@@ -46,9 +46,7 @@ func TestSealedBytesOpenOnlyInTheirPlace(t *testing.T) {
 	for name, move := range moves {
 		p := testLocation()
 		move(&p)
-		if _, err := r.Open(&p, 1, sealed); !errors.Is(err, ErrOpen) {
-			t.Errorf("%s changed: Open error = %v, want ErrOpen", name, err)
-		}
+		must.Fail(r.Open(&p, 1, sealed))(t, name+" changed", ErrOpen)
 	}
 	for i := range sealed {
 		bad := bytes.Clone(sealed)

@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/seed-72ea4aab/vault/internal/test/long"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // empty fails the test if a slot is taken or wanted, or if a holder is left.
@@ -30,9 +29,7 @@ func TestTryRefusesBeyondLimits(t *testing.T) {
 	for _, key := range []string{"a", "a", "a", "b", "b", "c"} {
 		got = append(got, p.Try(key))
 	}
-	if diff := cmp.Diff([]bool{true, true, false, true, false, false}, got); diff != "" {
-		t.Errorf("slots (-want +got):\n%s", diff)
-	}
+	must.Same(t, "slots", []bool{true, true, false, true, false, false}, got)
 	p.Give("a")
 	if !p.Try("c") {
 		t.Error("the slot that was given back is not free")
@@ -82,9 +79,7 @@ func TestHolderWithFewestSlotsIsNext(t *testing.T) {
 		for _, key := range []string{"a", "a", "c", "b", "c"} {
 			line(t, p, key, served)
 		}
-		if !p.Wanted("a") || p.Waiting() != 5 {
-			t.Errorf("wanted: %v, %d waiting", p.Wanted("a"), p.Waiting())
-		}
+		must.Same(t, "whether a is wanted, and callers that wait", []any{true, 5}, []any{p.Wanted("a"), p.Waiting()})
 		var got []string
 		for _, key := range []string{"a", "a", "b", "c", "b"} {
 			p.Give(key)
@@ -93,9 +88,7 @@ func TestHolderWithFewestSlotsIsNext(t *testing.T) {
 		}
 		// c has no slot; then a and b have one each and a has waited longer; c again;
 		// b; a.
-		if diff := cmp.Diff([]string{"c", "a", "b", "c", "a"}, got); diff != "" {
-			t.Errorf("order (-want +got):\n%s", diff)
-		}
+		must.Same(t, "order", []string{"c", "a", "b", "c", "a"}, got)
 		for _, key := range []string{"a", "a", "c"} {
 			p.Give(key)
 		}
@@ -116,9 +109,7 @@ func TestWaitingEnds(t *testing.T) {
 		}
 		gone, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := p.Take(gone, "b"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("at the end of the context: %v", err)
-		}
+		must.Match(t, "at the end of the context", p.Take(gone, "b"), context.DeadlineExceeded)
 		p.Give("a")
 		p.empty(t)
 	})
@@ -133,9 +124,7 @@ func TestQueuesAreBounded(t *testing.T) {
 			line(t, p, key, served)
 		}
 		for key, why := range map[string]string{"a": "its own queue is full", "c": "all queues are full"} {
-			if err := p.Take(t.Context(), key); !errors.Is(err, ErrFull) {
-				t.Errorf("%s: %v, want ErrFull: %s", key, err, why)
-			}
+			must.Match(t, why, p.Take(t.Context(), key), ErrFull)
 		}
 		for range 4 {
 			p.Give(<-served)
@@ -156,9 +145,7 @@ func TestCloseRefusesWaitingCalls(t *testing.T) {
 		go func() { failed <- p.Take(t.Context(), "b") }()
 		synctest.Wait()
 		p.Close()
-		if err := <-failed; !errors.Is(err, ErrClosed) {
-			t.Errorf("a caller that waited: %v", err)
-		}
+		must.Match(t, "a caller that waited", <-failed, ErrClosed)
 		if err := p.Take(t.Context(), "c"); !errors.Is(err, ErrClosed) || p.Try("c") {
 			t.Errorf("a caller that comes later: %v", err)
 		}
@@ -204,10 +191,6 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 func TestNegativeQueueRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := New[string](Limits{Total: 1, Each: 1, Queue: -1})
-	if err := p.Take(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Take(t.Context(), "b"); !errors.Is(err, ErrFull) {
-		t.Errorf("got %v, want ErrFull", err)
-	}
+	must.Do(t, p.Take(t.Context(), "a"))
+	must.Match(t, "a caller too many", p.Take(t.Context(), "b"), ErrFull)
 }

@@ -1,9 +1,12 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestProgressLine(t *testing.T) {
@@ -24,8 +27,6 @@ func TestProgressLine(t *testing.T) {
 	} {
 		p := NewProgress(io.Discard)
 		p.Set(c.text, c.done, c.total)
-		if got := p.line(c.width, 3*time.Second); got != c.want {
-			t.Errorf("%d columns: %q, want %q", c.width, got, c.want)
-		}
+		must.Same(t, fmt.Sprintf("%d columns", c.width), c.want, p.line(c.width, 3*time.Second))
 	}
 }

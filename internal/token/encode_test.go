@@ -2,12 +2,14 @@ package token
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestBodySurvivesItsEncoding encodes bodies whose fields have lengths of
@@ -30,9 +32,7 @@ func TestBodySurvivesItsEncoding(t *testing.T) {
 			if err := got.Decode(b.Encode([]byte{})); err != nil {
 				t.Fatalf("%s of %d: %v", name, n, err)
 			}
-			if diff := cmp.Diff(b, got, cmp.AllowUnexported(Body{})); diff != "" {
-				t.Errorf("%s of %d (-given +read):\n%s", name, n, diff)
-			}
+			must.Same(t, fmt.Sprintf("%s of %d, decoded", name, n), b, got, cmp.AllowUnexported(Body{}))
 		}
 	}
 }

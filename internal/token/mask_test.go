@@ -31,21 +31,12 @@ func TestTypeDefaultsAreNotCharged(t *testing.T) {
 	text := jsonx.StringValue(strings.Repeat("4", 4<<20))
 	b := Body{Type: TypeOf(Generic), Data: text}
 	steps := admission.RequestBudget(t.Context(), 1, 0)
-	shown, err := b.NewMaskedText(t.Context(), steps)
-	if err != nil || len(shown) != 4<<20+2 {
-		t.Errorf("the mask: %v", err)
-	}
+	must.Same(t, "length of the mask", 4<<20+2, len(must.Get(b.NewMaskedText(t.Context(), steps))(t)))
 	b.Type = TypeOf(SocialSecurityNumber)
-	if value, err := b.fingerprintValue(steps); err != nil || len(value) != 4<<20 {
-		t.Errorf("the fingerprint: %v", err)
-	}
-	if values := b.indexValues(steps, nil); len(values) != 3 || steps.Used() != 0 {
-		t.Errorf("%d indexes, and %d steps", len(values), steps.Used())
-	}
+	must.Same(t, "length of the fingerprint's value", 4<<20, len(must.Get(b.fingerprintValue(steps))(t)))
+	must.Same(t, "indexes, and steps used", []any{3, 0}, []any{len(b.indexValues(steps, nil)), steps.Used()})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.Mask = text
-	if _, err := b.NewMaskedText(ctx, steps); err != nil {
-		t.Errorf("a mask without expressions: %v", err)
-	}
+	must.Fail(b.NewMaskedText(ctx, steps))(t, "a mask without expressions", nil)
 }

@@ -1,12 +1,12 @@
 package trace_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
@@ -49,14 +49,10 @@ func TestParentID(t *testing.T) {
 func TestValid(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"a": true, "~!": true, strings.Repeat("x", 128): true, "": false, "a b": false, "a\n": false, "é": false, strings.Repeat("x", 129): false} {
-		if got := trace.ValidID(text); got != want {
-			t.Errorf("ValidID(%q) = %t", text, got)
-		}
+		must.Same(t, fmt.Sprintf("ValidID(%q)", text), want, trace.ValidID(text))
 	}
 	for text, want := range map[string]bool{"": true, "a=1, b=2": true, "a\n": false, "é": false, strings.Repeat("x", 513): false} {
-		if got := trace.ValidState(text); got != want {
-			t.Errorf("ValidState(%q) = %t", text, got)
-		}
+		must.Same(t, fmt.Sprintf("ValidState(%q)", text), want, trace.ValidState(text))
 	}
 }
 
@@ -74,9 +70,7 @@ func TestSetHeaders(t *testing.T) {
 	} {
 		got := http.Header{"Tracestate": {"old"}}
 		c.trace.SetHeaders(got)
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		must.Same(t, name, c.want, got)
 	}
 	ctx := trace.With(t.Context(), trace.Trace{Prefix: "BT-"})
 	if trace.Prefix(ctx) != "BT-" || trace.Prefix(t.Context()) != "SVC-" {

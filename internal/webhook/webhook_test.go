@@ -2,12 +2,12 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -46,9 +46,7 @@ func TestSignVector(t *testing.T) {
 		"Webhook-Timestamp": {"1614265330"},
 		"Webhook-Signature": {"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
 	}
-	if diff := cmp.Diff(want, map[string][]string(header)); diff != "" {
-		t.Error(diff)
-	}
+	must.Same(t, "headers", want, map[string][]string(header))
 }
 
 func TestSignRefusesBadSecrets(t *testing.T) {
@@ -94,12 +92,8 @@ func TestDelay(t *testing.T) {
 			t.Errorf("try %d: a jitter above 1 gives %v, want %v", tries, above, most)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if len(got) != MaxTries-1 {
-		t.Errorf("%d delays for %d tries", len(got), MaxTries)
-	}
+	must.Same(t, "delays", want, got)
+	must.Same(t, fmt.Sprintf("delays for %d tries", MaxTries), MaxTries-1, len(got))
 	for _, tries := range []int{-1, 0, MaxTries, MaxTries + 1} {
 		if d, again := Delay(tries, 0.5); d != 0 || again {
 			t.Errorf("Delay(%d) = %v, %v, want no further try", tries, d, again)
@@ -156,7 +150,5 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if err := Verify("", signed(secret), body, at); !errors.Is(err, ErrSecret) {
-		t.Errorf("no secret: %v", err)
-	}
+	must.Match(t, "no secret", Verify("", signed(secret), body, at), ErrSecret)
 }

@@ -91,7 +91,7 @@ func TestPaths(t *testing.T) {
 		must.Get(os.Stat(path))(t)
 	}
 	files := must.Get(filepath.Glob(filepath.Join(dir, "*.db")))(t)
-	must.Same(t, "the folder", 6, len(files))
+	must.Same(t, "databases in the folder", 6, len(files))
 }
 
 func TestOpenFails(t *testing.T) {

@@ -1,9 +1,12 @@
 package sentences
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // A text is prose if it has two adjacent words. One of them may be an
@@ -68,8 +71,6 @@ func TestProse(t *testing.T) {
 		"^the code failed \\(([a-z]+)\\)$":      false,
 		"module.exports = async (r) => 1":       false,
 	} {
-		if got := prose(text); got != want {
-			t.Errorf("prose(%q) = %t, want %t", text, got, want)
-		}
+		must.Same(t, fmt.Sprintf("prose(%q)", text), want, prose(text))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/sentences.txt")
@@ -26,9 +28,7 @@ func TestSentences(t *testing.T) {
 	t.Parallel()
 	got := render(collect(t))
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(golden)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 func TestReport(t *testing.T) {
@@ -79,15 +81,9 @@ func TestReport(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
 			r := newReport(&out)
-			if _, err := r.read(strings.NewReader(test.events)); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, r.finish(), cmp.AllowUnexported(totals{})); diff != "" {
-				t.Errorf("totals (-want +got):\n%s", diff)
-			}
-			if !strings.Contains(out.String(), test.shows) {
-				t.Errorf("output %q lacks %q", out.String(), test.shows)
-			}
+			must.Get(r.read(strings.NewReader(test.events)))(t)
+			must.Same(t, "totals", test.want, r.finish(), cmp.AllowUnexported(totals{}))
+			must.Contain(t, "output", out.String(), test.shows)
 			if test.hides != "" && strings.Contains(out.String(), test.hides) {
 				t.Errorf("output %q shows %q", out.String(), test.hides)
 			}
@@ -108,9 +104,7 @@ func TestOptions(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, parseOptions(test.args), cmp.AllowUnexported(options{})); diff != "" {
-				t.Errorf("options (-want +got):\n%s", diff)
-			}
+			must.Same(t, "options", test.want, parseOptions(test.args), cmp.AllowUnexported(options{}))
 		})
 	}
 }
@@ -130,9 +124,7 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := concurrent([]byte(test.source)); got != test.want {
-				t.Errorf("concurrent = %v, want %v", got, test.want)
-			}
+			must.Same(t, "concurrent", test.want, concurrent([]byte(test.source)))
 		})
 	}
 }
@@ -150,9 +142,7 @@ func TestPlan(t *testing.T) {
 		{dir: "../../..", race: true, packages: []string{module + "/internal/test/testrun"}},
 		{dir: "../../..", packages: []string{module + "/internal/test/tampering", module + "/internal/query", module + "/internal/form"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {
-		t.Errorf("plan (-want +got):\n%s", diff)
-	}
+	must.Same(t, "plan", want, got, cmp.AllowUnexported(group{}))
 	if _, err := groupsOf("../../..", options{packages: []string{"./nowhere"}}); err == nil {
 		t.Error("a package that does not exist: no error")
 	}
@@ -163,9 +153,7 @@ func TestArguments(t *testing.T) {
 	g := group{race: true, packages: []string{"p"}}
 	got := strings.Join(g.arguments(options{long: true, flags: []string{"-run=X"}}), " ")
 	for _, want := range []string{"test -json", "-tags=long", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=github.com/dop251/goja/...=-race=false", "-run=X p"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("arguments %q lack %q", got, want)
-		}
+		must.Contain(t, "arguments", got, want)
 	}
 	if got := strings.Join(group{}.arguments(options{}), " "); strings.Contains(got, "-race") || strings.Contains(got, "long") {
 		t.Errorf("arguments %q of a plain group in a short run", got)
