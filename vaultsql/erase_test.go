@@ -84,9 +84,7 @@ func TestSubjectTypes(t *testing.T) {
 		}{ID: id, Name: vaultsql.NewText("a")},
 	} {
 		seal(t, v.Private, row)
-		if n := found(t, v, fmt.Sprintf("metadata.subject:%q", want)); n != 1 {
-			t.Errorf("%s: %d tokens", want, n)
-		}
+		must.Same(t, "tokens of "+want, 1, found(t, v, fmt.Sprintf("metadata.subject:%q", want)))
 	}
 	err := vaultsql.Seal(t.Context(), v.Private, newMember(0))
 	if !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), "member.Name") || !strings.Contains(err.Error(), "field ID") {

@@ -128,9 +128,7 @@ func TestPrintsTheID(t *testing.T) {
 		}
 		return a
 	}})).Info("made", "name", text)
-	if want := "level=INFO msg=made name=" + id + "\n"; out.String() != want {
-		t.Errorf("slog wrote %q, want %q", out.String(), want)
-	}
+	must.Same(t, "what slog wrote", "level=INFO msg=made name="+id+"\n", out.String())
 }
 
 func TestJSONOfARequestSetsAValue(t *testing.T) {

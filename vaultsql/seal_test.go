@@ -377,9 +377,7 @@ func TestForget(t *testing.T) {
 	clear(c.calls)
 	must.Do(t, vaultsql.Forget(t.Context(), c, a))
 	c.expect(t, map[string]int{"DeleteToken": 5})
-	if !a.Name.IsZero() || a.Name.ID() != "" {
-		t.Error("the field is not absent")
-	}
+	must.Same(t, "the field is absent, without an ID", []any{true, ""}, []any{a.Name.IsZero(), a.Name.ID()})
 	if id, err := a.Name.Value(); id != nil || err != nil {
 		t.Errorf("the column is %v, %v", id, err)
 	}

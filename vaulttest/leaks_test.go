@@ -53,9 +53,7 @@ func leaked(t *testing.T, v *vaulttest.Vault, run func(vaulttest.Canary)) string
 	})
 	all := strings.Join(f.messages, "\n")
 	for _, value := range values {
-		if strings.Contains(all, value) {
-			t.Error("a failure contains the value")
-		}
+		must.Lack(t, "the failures", all, value)
 	}
 	return all
 }
@@ -81,9 +79,7 @@ func TestNoLeaksFindsEveryForm(t *testing.T) {
 		"escaped in JSON":  asJSON,
 	} {
 		got := leaked(t, v, func(c vaulttest.Canary) { c.Text("here", "\n"+encode(c.Secret)) })
-		if want := "vaulttest: the secret is in here, line 2, " + how; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		must.Same(t, "the failure", "vaulttest: the secret is in here, line 2, "+how, got)
 	}
 	for i := range 3 { // anywhere in a longer text
 		got := leaked(t, v, func(c vaulttest.Canary) {
@@ -91,9 +87,7 @@ func TestNoLeaksFindsEveryForm(t *testing.T) {
 				c.Text("here", base64.URLEncoding.EncodeToString([]byte("xxx"[:i]+value+"yyy")))
 			}
 		})
-		if strings.Count(got, "in base64") != 3 {
-			t.Errorf("at offset %d: %q", i, got)
-		}
+		must.Same(t, fmt.Sprintf("at offset %d", i), 3, strings.Count(got, "in base64"))
 	}
 	got := leaked(t, v, func(c vaulttest.Canary) {
 		c.Text("a", c.Card[:4]+" "+c.Card[4:8]+" "+c.Card[8:12]+" "+c.Card[12:])
@@ -101,9 +95,7 @@ func TestNoLeaksFindsEveryForm(t *testing.T) {
 		c.Text("c", strings.ToUpper(hex.EncodeToString([]byte(c.Card))))
 	})
 	for _, want := range []string{"card number is in a", "security number is in b", "card number is in c"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in %q", want, got)
-		}
+		must.Contain(t, "the failure", got, want)
 	}
 }
 
@@ -134,9 +126,7 @@ func TestNoLeaksSearchesEverywhere(t *testing.T) {
 		"card number is in the message as JSON", "card number is in the file " + filepath.Join(dir, "dump.txt"),
 		"card number is in the column note of the table orders", "card number is in the receipt", "secret is in header X-Debug of the receipt",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not among the failures:\n%s", want, got)
-		}
+		must.Contain(t, "the failures", got, want)
 	}
 	if got := leaked(t, v, func(c vaulttest.Canary) { c.Files(filepath.Join(dir, "missing")) }); !strings.Contains(got, "missing") {
 		t.Errorf("a file that does not exist: %q", got)
@@ -159,9 +149,7 @@ func TestNoLeaksNeedsADatabase(t *testing.T) {
 		"nil":             func(c vaulttest.Canary) { c.DB(nil) },
 		"another querier": func(c vaulttest.Canary) { c.DB(url.URL{}) },
 	} {
-		if got := leaked(t, v, run); !strings.Contains(got, "no database was searched") {
-			t.Errorf("%s: %q", name, got)
-		}
+		must.Contain(t, name, leaked(t, v, run), "no database was searched")
 	}
 	if got := leaked(t, v, func(c vaulttest.Canary) { c.NoDatabase() }); got != "" {
 		t.Errorf("declined: %q", got)
@@ -192,9 +180,7 @@ func TestNoLeaksSearchesPostgres(t *testing.T) {
 			`card number is in the column number of the table "Or""ders"`, "security number is in the column note of", "secret is in the column raw text of",
 			"card number is in the column doc of", "security number is in the column list of",
 		} {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s: %q is not among the failures:\n%s", name, want, got)
-			}
+			must.Contain(t, name+": the failures", got, want)
 		}
 	}
 }
@@ -213,9 +199,7 @@ func TestNoLeaksNamesEmptyPlaces(t *testing.T) {
 	})
 	all := strings.Join(f.logged, "\n")
 	for _, want := range []string{"the output", "the message", "the receipt", "the file " + filepath.Join(dir, "empty.log"), "the folder "} {
-		if !strings.Contains(all, "nothing to search in "+want) {
-			t.Errorf("%q is not in:\n%s", want, all)
-		}
+		must.Contain(t, "the failures", all, "nothing to search in "+want)
 	}
 	if strings.Contains(all, "full") || len(f.messages) > 0 {
 		t.Errorf("logged %q, failed with %q", all, f.messages)

@@ -22,9 +22,7 @@ func TestNewIsReadyForUse(t *testing.T) {
 	ctx := context.Background()
 	v := vaulttest.New(t)
 	for name, key := range map[string]string{"public": v.PublicKey, "private": v.PrivateKey, "management": v.ManagementKey} {
-		if _, err := v.Authenticate(ctx, key); err != nil {
-			t.Errorf("%s key: %v", name, err)
-		}
+		must.Fail(v.Authenticate(ctx, key))(t, name+" key", nil)
 	}
 	expires := v.Clock.Now().Add(time.Hour)
 	tok := must.Get(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: expires}))(t)
@@ -134,14 +132,10 @@ func TestRotateKeysDuringWrites(t *testing.T) {
 		}()
 	}
 	for range 3 {
-		if err := v.RotateDataKeys(t.Context(), v.Acme.ID, nil); err != nil {
-			t.Errorf("rotate: %v", err)
-		}
+		must.Match(t, "rotate", v.RotateDataKeys(t.Context(), v.Acme.ID, nil), nil)
 	}
 	close(stop)
 	for _, id := range append(<-written, <-written...) {
-		if _, err := v.Owner.GetToken(t.Context(), id); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
+		must.Fail(v.Owner.GetToken(t.Context(), id))(t, id, nil)
 	}
 }
