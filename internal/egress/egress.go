@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/share"
@@ -257,3 +259,105 @@ func (b *body) Close() error {
 	defer b.release()
 	return b.ReadCloser.Close()
 }
+
+// The errors of a request, in addition to the two errors of package context.
+var (
+	// ErrForbidden means that the policy refuses the request, or that it
+	// cannot be sent safely. Nothing was sent.
+	ErrForbidden = errors.New("the destination is not allowed")
+	// ErrBusy means that the tenant has too many requests in progress.
+	ErrBusy = errors.New("too many requests are in progress")
+	// ErrTooLong means that an anonymous call lasted too long. It comes with
+	// context.DeadlineExceeded.
+	ErrTooLong = errors.New("a call without an API key took too long")
+	// ErrUnreachable means that the destination could not be found, connected
+	// to or trusted, or that its response was cut off or is not HTTP.
+	ErrUnreachable = errors.New("the destination could not be reached")
+)
+
+var (
+	errTooMany  = &failure{kind: ErrBusy, text: "this tenant has too many requests in progress; try again later"}
+	errSurplus  = &failure{kind: ErrUnreachable, text: "the destination responded before it was sent a request"}
+	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
+)
+
+// failure is an error with a fixed text. Errors from the network name
+// addresses and quote what was received. A failure unwraps to its cause, for
+// errors.Is and errors.As, but never prints it.
+type failure struct {
+	kind  error
+	text  string
+	cause error // may be nil
+}
+
+func (f *failure) Error() string { return f.text }
+
+func (f *failure) Unwrap() []error {
+	if f.cause == nil {
+		return []error{f.kind}
+	}
+	return []error{f.kind, f.cause}
+}
+
+func forbidden(text string) error { return &failure{kind: ErrForbidden, text: text} }
+
+// explain turns an error of the transport into a failure.
+func explain(ctx context.Context, err error) error {
+	var known *failure
+	if errors.As(err, &known) {
+		return known
+	}
+	var slow net.Error
+	switch {
+	case errors.Is(context.Cause(ctx), ErrTooLong):
+		return &failure{context.DeadlineExceeded, ErrTooLong.Error(), ErrTooLong}
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &failure{context.Canceled, "the request was canceled", err}
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+		return &failure{context.DeadlineExceeded, "the destination did not respond in time", err}
+	default:
+		return &failure{ErrUnreachable, ErrUnreachable.Error(), err}
+	}
+}
+
+// countedConn is a connection that counts the bytes read.
+type countedConn struct {
+	net.Conn
+	read atomic.Int64
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// exchange is a request and its response on a connection.
+//
+// A destination may send more than its response. net/http closes a connection
+// with leftover bytes, but a request at the same moment may still get the
+// connection, and read the leftover bytes as its response. Such a response
+// needs no bytes from the network, and is recognized by that.
+type exchange struct {
+	conn   net.Conn
+	count  *atomic.Int64 // nil for a new connection
+	before int64
+}
+
+// begin records the number of bytes read before the request is written.
+func (x *exchange) begin(info httptrace.GotConnInfo) {
+	*x = exchange{conn: info.Conn}
+	if !info.Reused {
+		return
+	}
+	conn := info.Conn
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secured.NetConn()
+	}
+	if counted, ok := conn.(*countedConn); ok {
+		x.count, x.before = &counted.read, counted.read.Load()
+	}
+}
+
+// surplus reports whether the response arrived before the request was sent.
+func (x *exchange) surplus() bool { return x.count != nil && x.count.Load() == x.before }

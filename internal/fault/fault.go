@@ -10,7 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/internal/fault/kind"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -190,3 +196,101 @@ func CallerLeft(ctx context.Context) error {
 
 // Guard returns the guard that rejected a change.
 func Guard(err error) (*storage.Conflict, bool) { return errors.AsType[*storage.Conflict](err) }
+
+const detailKey = "The key of this tenant is not available."
+
+// statuses maps errors to the HTTP statuses of the REST API. The first row that
+// matches counts. A row has a detail if the error's own text is not for callers.
+var statuses = []struct {
+	err    error
+	status int
+	detail string
+}{
+	{ErrUnauthenticated, http.StatusUnauthorized, Detail(ErrUnauthenticated)},
+	{ErrForbidden, http.StatusForbidden, ""},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
+	{ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
+	{ErrNotFound, http.StatusNotFound, ""},
+	{ErrConflict, http.StatusConflict, ""},
+	{ErrCode, http.StatusUnprocessableEntity, ""},
+	{ErrBusy, http.StatusTooManyRequests, ""},
+	{ErrTimeout, http.StatusRequestTimeout, ""},
+	{ErrUnreachable, http.StatusBadGateway, ""},
+	{ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
+	{ErrSlow, http.StatusServiceUnavailable, "The database took too long for this request and was stopped. Ask for less, with another filter or a range of time."},
+	{ErrKeyDenied, http.StatusServiceUnavailable, detailKey},
+	{ErrKeyUnavailable, http.StatusServiceUnavailable, detailKey},
+	{ErrUnavailable, http.StatusServiceUnavailable, Detail(ErrUnavailable)},
+}
+
+// Status returns the HTTP status of an error and the detail that a caller may
+// see. For an error that is not for callers, it returns 500 and no detail.
+func Status(err error) (status int, detail string) {
+	for _, row := range statuses {
+		if !errors.Is(err, row.err) {
+			continue
+		}
+		if row.detail == "" {
+			return row.status, Detail(err)
+		}
+		return row.status, row.detail
+	}
+	return http.StatusInternalServerError, ""
+}
+
+// Panic describes a panic. The value of a panic may contain card data, so only its
+// type is named, except for errors of the Go runtime.
+func Panic(p any) error {
+	if err, ok := p.(runtime.Error); ok {
+		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
+	}
+	return fmt.Errorf("panic with a value of type %T\n%s", p, debug.Stack())
+}
+
+// prefix starts the text of every error of the vault.
+const prefix = "vault: "
+
+// prefixes are the package names at the start of error texts.
+var prefixes = []string{prefix, "script: ", "storage: ", "httpserver: "}
+
+// Text returns the text of an error without the package names at the start of
+// its parts.
+func Text(err error) string {
+	s := err.Error()
+	for _, p := range prefixes {
+		s = strings.ReplaceAll(strings.TrimPrefix(s, p), ": "+p, ": ")
+	}
+	return s
+}
+
+// Wrap returns an error that describes what failed and wraps err. Its text
+// names the vault once, whether or not err names it too.
+func Wrap(err error, format string, args ...any) error {
+	return &kindError{err, fmt.Sprintf(format, args...) + ": " + Text(err)}
+}
+
+// Detail returns the text of an error as a sentence for a response: the
+// result of Text, capitalized, with a full stop.
+func Detail(err error) string {
+	s := Text(err)
+	first, size := utf8.DecodeRuneInString(s)
+	s = string(unicode.ToUpper(first)) + s[size:]
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// FromDetail returns the error of a kind from the detail of a response. It is
+// the inverse of Detail. For an empty detail it returns the kind itself.
+func FromDetail(kind error, detail string) error {
+	s := strings.TrimSuffix(detail, ".")
+	if s == "" {
+		return kind
+	}
+	first, size := utf8.DecodeRuneInString(s)
+	if next, _ := utf8.DecodeRuneInString(s[size:]); !unicode.IsUpper(next) { // an acronym stays
+		s = string(unicode.ToLower(first)) + s[size:]
+	}
+	return &kindError{kind, s}
+}

@@ -280,8 +280,8 @@ func (v *verification) afterNodes(tenant uuid.UUID, size int64) error {
 	return err
 }
 
-// tenants verifies the tenants after one that have a tree or a head, in order. It
-// calls done after each.
+// tenants verifies the tenants that have a tree or a head, in order, from the tenant
+// after the given id on. It calls done after each.
 func (v *verification) tenants(after uuid.UUID, done func(uuid.UUID) error) error {
 	v.l.mu.Lock()
 	all := slices.Collect(maps.Keys(v.l.vault.tenants.heads))

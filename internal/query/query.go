@@ -33,6 +33,8 @@ package query
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -71,3 +73,191 @@ type Terms interface {
 // Fold returns the form in which metadata values are compared. A database
 // index must use the same form.
 func Fold(value string) string { return strings.ToLower(value) }
+
+const fieldNames = "id, type, data, fingerprint, container, metadata.<key>, created_by, created_at, modified_by, modified_at"
+
+// Parse returns the condition of a query. Its And and Or have at least two parts.
+// Its error is an [*Error].
+func Parse(q string, t Terms) (storage.Cond, error) {
+	if utf8.RuneCountInString(q) > MaxLength {
+		return nil, &Error{MaxLength, fmt.Sprintf("a query may have at most %d characters", MaxLength)}
+	}
+	return parse(q, t)
+}
+
+// parse is Parse for a query of any length.
+func parse(q string, t Terms) (n storage.Cond, err error) {
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case *Error:
+			n, err = nil, failed
+		default:
+			panic(failed)
+		}
+	}()
+	for i, r := range q {
+		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(q[i:], string(utf8.RuneError)) {
+			return nil, &Error{utf8.RuneCountInString(q[:i]), "a query must be valid UTF-8 without NUL characters"}
+		}
+	}
+	p := &parser{Terms: t, text: []rune(q)}
+	p.space()
+	if p.done() {
+		p.failf("a query needs at least one term, such as type:card")
+	}
+	n = p.or(0)
+	if !p.done() {
+		p.failf("this parenthesis was never opened")
+	}
+	return n, nil
+}
+
+// parser reads the text from left to right. A method that reads a whole part
+// of the query also skips the space after it. If the query is not valid, it
+// panics with an [*Error].
+type parser struct {
+	Terms
+	text []rune
+	at   int
+}
+
+func (p *parser) failf(format string, args ...any) {
+	panic(&Error{p.at, fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) done() bool { return p.at == len(p.text) }
+
+// next reports whether the next character is one of chars.
+func (p *parser) next(chars string) bool {
+	return !p.done() && strings.ContainsRune(chars, p.text[p.at])
+}
+
+func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' }
+
+func (p *parser) space() {
+	for !p.done() && isSpace(p.text[p.at]) {
+		p.at++
+	}
+}
+
+// word reads the given word if it is a separate word.
+func (p *parser) word(w string) bool {
+	end := p.at + len(w)
+	if end > len(p.text) || string(p.text[p.at:end]) != w {
+		return false
+	}
+	if end < len(p.text) && !isSpace(p.text[end]) && !strings.ContainsRune("()!-", p.text[end]) {
+		return false
+	}
+	p.at = end
+	p.space()
+	return true
+}
+
+func (p *parser) or(depth int) storage.Cond {
+	var nodes storage.Or
+	for {
+		nodes = append(nodes, p.and(depth))
+		if !p.word("OR") {
+			break
+		}
+	}
+	if len(nodes) == 1 {
+		return nodes[0]
+	}
+	return nodes
+}
+
+func (p *parser) and(depth int) storage.Cond {
+	var nodes storage.And
+	for {
+		nodes = append(nodes, p.unary(depth))
+		if !p.word("AND") && (p.done() || p.next(")") || p.atOr()) {
+			break
+		}
+	}
+	if len(nodes) == 1 {
+		return nodes[0]
+	}
+	return nodes
+}
+
+// atOr reports whether the next word is OR, without reading it.
+func (p *parser) atOr() bool {
+	ahead := *p
+	return ahead.word("OR")
+}
+
+func (p *parser) unary(depth int) storage.Cond {
+	if depth > maxDepth {
+		p.failf("parentheses and negations may be nested at most %d levels deep", maxDepth)
+	}
+	if p.next("!-") {
+		p.at++
+		p.space()
+	} else if !p.word("NOT") {
+		return p.primary(depth)
+	}
+	return storage.Not{Cond: p.unary(depth + 1)}
+}
+
+func (p *parser) primary(depth int) storage.Cond {
+	if !p.next("(") {
+		return p.term()
+	}
+	open := p.at
+	p.at++
+	p.space()
+	n := p.or(depth + 1)
+	if !p.next(")") {
+		panic(&Error{open, "this parenthesis is never closed"})
+	}
+	p.at++
+	p.space()
+	return n
+}
+
+// term reads field:value.
+func (p *parser) term() storage.Cond {
+	start := p.at
+	field, key := p.field()
+	build, known := terms[field]
+	if !known {
+		panic(&Error{start, "unknown field; the fields are " + fieldNames})
+	}
+	p.at++ // the colon
+	p.space()
+	v := p.value(field)
+	v.key = key
+	return build(p, v)
+}
+
+// field reads the name of a field up to the colon, and the key for metadata.
+func (p *parser) field() (name, key string) {
+	start := p.at
+	for !p.done() && (p.text[p.at] == '_' || unicode.IsLetter(p.text[p.at])) {
+		p.at++
+	}
+	name = string(p.text[start:p.at])
+	if name == "metadata" && p.next(".") {
+		p.at++
+		name = "metadata."
+		key = p.key()
+	}
+	if !p.next(":") {
+		panic(&Error{start, "expected a term like field:value; AND, OR and NOT must be in upper case"})
+	}
+	return name, key
+}
+
+func (p *parser) key() string {
+	v := p.plain(":")
+	switch {
+	case v.star >= 0:
+		panic(&Error{v.star, "put '*' in quotes to search for the character"})
+	case v.text == "":
+		panic(&Error{v.at, "metadata needs a key, as in metadata.user:jane"})
+	}
+	return v.text
+}

@@ -1,8 +1,15 @@
 package relay
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -208,4 +216,127 @@ func TestCode(ctx context.Context, op *core.Op, reactor, proxy uuid.UUID, respon
 		return runs.Code{}, fault.New(fault.ErrNotFound, "the proxy has no such transform")
 	}
 	return runs.Code{Entity: core.Entity{Type: audit.Proxy, ID: x.ID.String()}, Name: x.Name, Source: transform.Code, Configuration: x.Configuration}, nil
+}
+
+// recordSeparator starts each text of a JSON text sequence (RFC 7464). It
+// cannot occur in a JSON text.
+const recordSeparator = 0x1E
+
+// lineTypes matches names of types with a JSON text on each line.
+var lineTypes = regexp.MustCompile(`[nl]djson|json[-_]?l(ines)?\b|json-?stream|\bstream\+json`)
+
+// jsonFormat returns the format of a type that has json in its name. A body
+// that is not strict JSON is rejected if it has an expression, because it has
+// no safe place for a value.
+func jsonFormat(typ string) (format Format, ok bool) {
+	switch {
+	case !strings.Contains(typ, "json"):
+		return unknown, false
+	case strings.Contains(typ, "json-seq"):
+		return jsonSequence, true
+	case lineTypes.MatchString(typ):
+		return jsonLines, true
+	default:
+		return jsonText, true
+	}
+}
+
+// guessFormat returns the format of a text of unknown type. Text that a
+// reader may take for JSON is treated as JSON.
+func guessFormat(raw []byte) Format {
+	text := bytes.TrimPrefix(raw, []byte("\ufeff"))
+	switch {
+	case json.Valid(text):
+		return jsonText
+	case len(text) > 0 && text[0] == recordSeparator:
+		return jsonSequence
+	}
+	for line := range bytes.Lines(text) {
+		if len(trimSpace(line)) > 0 && !json.Valid(line) {
+			return unknown
+		}
+	}
+	return jsonLines
+}
+
+// trimSpace removes JSON white space.
+func trimSpace(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
+
+// scanRecords finds the strings with expressions in each JSON text of a body
+// with several texts.
+func (b *Body) scanRecords(format Format, start, end int, path string) *form.Problems {
+	separator := byte('\n')
+	if format == jsonSequence {
+		separator = recordSeparator
+		if lead, _, _ := bytes.Cut(b.raw[start:end], []byte{separator}); len(trimSpace(lead)) > 0 {
+			return form.Problem(path, "must have the byte 0x1E before each JSON text, as the Content-Type says")
+		}
+	}
+	for n := 0; start < end; {
+		record, _, _ := bytes.Cut(b.raw[start:end], []byte{separator})
+		if len(trimSpace(record)) > 0 {
+			if bad := b.scanJSON(start, start+len(record), jsonx.JoinIndex(path, n)); bad != nil {
+				return bad
+			}
+			n++
+		}
+		start += len(record) + 1
+	}
+	return nil
+}
+
+// DropPrefixed removes the headers whose names start with a prefix.
+func DropPrefixed(header http.Header, prefix string) {
+	if prefix == "" {
+		return
+	}
+	for name := range header {
+		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
+			delete(header, name)
+		}
+	}
+}
+
+// Extend appends a path and a query to a URL.
+func Extend(base *url.URL, path, query string) (*url.URL, *form.Problems) {
+	u := *base
+	if path != "" {
+		if path[0] != '/' {
+			return nil, form.Problem("path", "must start with a slash")
+		}
+		raw := strings.TrimSuffix(base.EscapedPath(), "/") + path
+		plain, err := url.PathUnescape(raw)
+		if err != nil {
+			return nil, form.Problem("path", "has a %% that is not followed by two hexadecimal digits")
+		}
+		if hasDotSegment(path) {
+			return nil, form.Problem("path", "must not have dot segments")
+		}
+		u.Path, u.RawPath = plain, raw
+	}
+	switch {
+	case u.RawQuery == "":
+		u.RawQuery = query
+	case query != "":
+		u.RawQuery += "&" + query
+	}
+	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, form.Problem("query", "must not have spaces or control characters")
+	}
+	return &u, nil
+}
+
+// hasDotSegment reports whether a path could lead upwards. A destination may
+// decode the path first, treat backslashes as slashes, or ignore the
+// parameters of a segment ("..;x").
+func hasDotSegment(path string) bool {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return true
+	}
+	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
+	return slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), func(segment string) bool {
+		name, _, _ := strings.Cut(segment, ";")
+		return name == "." || name == ".."
+	})
 }

@@ -8,7 +8,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/expr"
@@ -241,4 +243,70 @@ func CardValue(number string, month, year int, cvc string) jsonx.Value {
 		members = append(members, jsonx.Member{Name: "cvc", Value: jsonx.StringValue(cvc)})
 	}
 	return jsonx.ObjectValue(members...)
+}
+
+// MergeData applies a merge patch to the data. If the patch has no cvc, the
+// cvc stays.
+func (b *Body) MergeData(patch jsonx.Value, bad *form.Problems) {
+	cvc := b.CVC
+	b.CVC = ""
+	b.SetData(jsonx.Merge(b.Data, patch), bad)
+	named := &form.Problems{}
+	b.Type.check(named, "data", patch) // the merge has removed null fields
+	bad.AddUnknown(named.Fields)
+	if b.Type.Name == Card && patch.Get("cvc").IsZero() {
+		b.CVC = cvc
+	}
+}
+
+// KeepsData reports whether some of the stored data remains after a patch of
+// the data, which may be absent.
+func (b *Body) KeepsData(patch jsonx.Value) bool {
+	return patch.IsZero() || patch.Kind() == jsonx.Object && b.Data.Kind() == jsonx.Object
+}
+
+// MergeMetadata applies a merge patch to metadata.
+func MergeMetadata(old map[string]string, patch jsonx.Value, bad *form.Problems) map[string]string {
+	if patch.IsZero() {
+		return old
+	}
+	merged := map[string]string{}
+	if patch.Kind() == jsonx.Object {
+		maps.Copy(merged, old)
+	}
+	for _, m := range patch.Members() {
+		switch m.Value.Kind() {
+		case jsonx.Null:
+			delete(merged, m.Name)
+		case jsonx.String:
+			merged[m.Name] = m.Value.Text()
+		default:
+			bad.Add(jsonx.JoinName("metadata", m.Name), "must be of type string")
+		}
+	}
+	return merged
+}
+
+// Encoded is an encoded body, in memory that is used again.
+type Encoded struct{ Bytes []byte }
+
+var spareEncoded = sync.Pool{New: func() any { return &Encoded{make([]byte, 0, 512)} }}
+
+// maxSpare is the maximum size of memory that is kept.
+const maxSpare = 4096
+
+// Encoded returns the encoded body. The caller calls Wipe after sealing it.
+func (b *Body) Encoded() *Encoded {
+	e := spareEncoded.Get().(*Encoded)
+	e.Bytes = b.Encode(e.Bytes)
+	return e
+}
+
+// Wipe clears the body, which must not be used any more.
+func (e *Encoded) Wipe() {
+	clear(e.Bytes)
+	if e.Bytes = e.Bytes[:0]; cap(e.Bytes) > maxSpare {
+		e.Bytes = nil
+	}
+	spareEncoded.Put(e)
 }

@@ -3,6 +3,7 @@ package token
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
@@ -265,4 +266,146 @@ func luhn(digits string) bool {
 		sum += d
 	}
 	return sum%10 == 0
+}
+
+// Limits on the fields of a token.
+const (
+	MaxMetadata      = 50
+	maxMetadataKey   = 100
+	maxMetadataValue = 1000
+	maxIndexes       = 10
+)
+
+// Check checks all fields of a body except the data, which SetData checks.
+// Index checks what only an evaluation can show.
+func (b *Body) Check(bad *form.Problems) {
+	checkMetadata(b.Metadata, bad)
+	if len(b.Indexes) > maxIndexes {
+		bad.Add("search_indexes", "must have at most %d expressions", maxIndexes)
+	}
+	b.checkMask(bad)
+	if _, err := b.fingerprintTemplate(); err != nil {
+		bad.AddErr("fingerprint_expression", err)
+	}
+}
+
+// CheckIndexes checks that the index expressions compile. It does not
+// evaluate them.
+func CheckIndexes(indexes []string, bad *form.Problems) {
+	for i, e := range indexes {
+		if _, err := expr.Compile(e); err != nil {
+			bad.AddErr(jsonx.JoinIndex("search_indexes", i), err)
+		}
+	}
+}
+
+// checkMask rejects a mask that does not compile, or refers to more than
+// data.
+func (b *Body) checkMask(bad *form.Problems) {
+	tree, err := b.maskTree()
+	switch {
+	case err != nil:
+		bad.AddErr("mask", err)
+	case b.Mask.IsZero(): // the type's default
+	case slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return r.ID != "data" }):
+		bad.Add("mask", "must refer only to data")
+	}
+}
+
+func checkMetadata(metadata map[string]string, bad *form.Problems) {
+	if len(metadata) > MaxMetadata {
+		bad.Add("metadata", "must have at most %d pairs", MaxMetadata)
+		return
+	}
+	for key, value := range metadata {
+		if key == "" || form.Longer(key, maxMetadataKey) {
+			bad.Add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
+			continue
+		}
+		if form.Longer(value, maxMetadataValue) {
+			bad.Add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
+		}
+		if msg := form.TextProblem(key); msg != "" {
+			bad.Add("metadata", "%s", msg)
+		} else if msg := form.TextProblem(value); msg != "" {
+			bad.Add(jsonx.JoinName("metadata", key), "%s", msg)
+		}
+	}
+}
+
+// CardNumber returns the card number, and whether the token is a card.
+func (b *Body) CardNumber() (string, bool) {
+	if b.Type.Name != Card && b.Type.Name != CardNumber {
+		return "", false
+	}
+	return b.Type.secret(b.Data), true
+}
+
+// BIN returns the digits that identify the issuer of a card: 8 digits if the
+// number has at least 16, and 6 otherwise.
+func BIN(number string) string {
+	if len(number) >= 16 {
+		return number[:8]
+	}
+	return number[:6]
+}
+
+// iinRange is a range of the first six digits that belongs to a brand.
+type iinRange struct {
+	from, to int
+	brand    string
+}
+
+// iinRanges lists the ranges. Narrow ranges come before the wider ranges that
+// contain them.
+var iinRanges = []iinRange{
+	{340000, 349999, "american-express"},
+	{370000, 379999, "american-express"},
+	{300000, 305999, "diners-club"},
+	{309500, 309599, "diners-club"},
+	{360000, 369999, "diners-club"},
+	{380000, 399999, "diners-club"},
+	{352800, 358999, "jcb"},
+	{220000, 220499, "mir"},
+	{222100, 272099, "mastercard"},
+	{510000, 559999, "mastercard"},
+	{606282, 606282, "hipercard"},
+	{401178, 401179, "elo"},
+	{431274, 431274, "elo"},
+	{438935, 438935, "elo"},
+	{451416, 451416, "elo"},
+	{457393, 457393, "elo"},
+	{504175, 504175, "elo"},
+	{506699, 506778, "elo"},
+	{509000, 509999, "elo"},
+	{627780, 627780, "elo"},
+	{636297, 636297, "elo"},
+	{636368, 636368, "elo"},
+	{650031, 650033, "elo"},
+	{650035, 650051, "elo"},
+	{400000, 499999, "visa"},
+	{601100, 601199, "discover"},
+	{622126, 622925, "discover"},
+	{644000, 649999, "discover"},
+	{650000, 659999, "discover"},
+	{620000, 629999, "unionpay"},
+	{810000, 817199, "unionpay"},
+	{500000, 509999, "maestro"},
+	{560000, 589999, "maestro"},
+	{600000, 699999, "maestro"},
+}
+
+// Brand returns the brand of a card from its first digits, such as visa or
+// mastercard, or unknown.
+func Brand(number string) string {
+	iin, err := strconv.Atoi(number[:6])
+	if err != nil {
+		return "unknown"
+	}
+	for _, r := range iinRanges {
+		if r.from <= iin && iin <= r.to {
+			return r.brand
+		}
+	}
+	return "unknown"
 }

@@ -314,3 +314,103 @@ func (t *Clear) Params() Params {
 	}
 	return p
 }
+
+// single is a batch that creates one token, in one allocation with its
+// change, row and log entry.
+type single struct {
+	Batch
+	change storage.Change
+	item   Item
+	items  [1]*Item
+	sent   [1]*Item
+	logs   [1]storage.Log
+}
+
+func newSingle(op *core.Op) *single {
+	s := &single{}
+	s.op, s.Batch.items, s.Batch.sent = op, s.items[:0], s.sent[:0]
+	s.Batch.change, s.Batch.logs = &s.change, s.logs[:0]
+	s.Batch.rows = s.item.row[:0]
+	return s
+}
+
+// Create stores a value and returns its token, or the existing token that it
+// duplicates.
+func Create(ctx context.Context, op *core.Op, p *Params) (Token, error) {
+	s, bad := newSingle(op), &form.Problems{}
+	if s.Prepare(ctx, &s.item, p, nil, bad); bad.Any() {
+		return Token{}, cmp.Or(s.item.Canceled(), fault.Of(bad))
+	}
+	if err := s.Add(&s.item); err != nil {
+		return Token{}, err
+	}
+	if err := core.ReserveCopies(ctx, s.item.Data); err != nil {
+		return Token{}, err
+	}
+	if err := s.Save(ctx); err != nil {
+		return Token{}, err
+	}
+	if s.item.Existing != nil {
+		return existing(ctx, op, s.item.Existing)
+	}
+	return s.item.Created(), nil
+}
+
+// Params are the parameters of a new token. Package vault documents the
+// fields.
+type Params struct {
+	ID                    string
+	Type                  string
+	Data                  any // in the forms that core.ParseJSON accepts
+	Mask                  any
+	Containers            []string
+	Metadata              map[string]string
+	SearchIndexes         []string
+	FingerprintExpression string
+	DeduplicateToken      *bool
+	ExpiresAt             time.Time
+}
+
+// Read reads the JSON form.
+func (p *Params) Read(r *form.Reader) {
+	*p = Params{
+		ID: r.OptionalText("id"), Type: r.Text("type"), Containers: r.Texts("containers"),
+		Metadata: r.TextMap("metadata"), SearchIndexes: r.Texts("search_indexes"),
+		FingerprintExpression: r.OptionalText("fingerprint_expression"),
+		DeduplicateToken:      r.OptionalBool("deduplicate_token"), ExpiresAt: r.Expiry("expires_at"),
+	}
+	if v := r.Value("data"); !v.IsZero() {
+		p.Data = v
+	}
+	if v := r.Value("mask"); !v.IsZero() {
+		p.Mask = v
+	}
+}
+
+// JSON returns the JSON form, which Read accepts.
+func (p *Params) JSON() ([]byte, error) {
+	data, err := core.ParseJSON("data", p.Data)
+	if err != nil {
+		return nil, err
+	}
+	mask, err := core.ParseJSON("mask", p.Mask)
+	if err != nil {
+		return nil, err
+	}
+	w := &form.Writer{}
+	w.Text("id", p.ID)
+	w.Text("type", p.Type)
+	w.Value("data", data)
+	w.Value("mask", mask)
+	w.Texts("containers", p.Containers)
+	w.TextMap("metadata", p.Metadata)
+	w.Texts("search_indexes", p.SearchIndexes)
+	w.Text("fingerprint_expression", p.FingerprintExpression)
+	if p.DeduplicateToken != nil {
+		w.Value("deduplicate_token", jsonx.BoolValue(*p.DeduplicateToken))
+	}
+	if !p.ExpiresAt.IsZero() {
+		w.Text("expires_at", p.ExpiresAt.Format(time.RFC3339Nano))
+	}
+	return w.JSON(), nil
+}

@@ -245,7 +245,7 @@ func agreeOnLogs(w, m *world, f storage.LogFilter) {
 	agreeOnPage(w, m, f, true, f.CountUpTo, func(s storage.Storage) ([]storage.Log, int, error) { return s.ListLogs(w.Context(), f) })
 }
 
-// agreeOnPage compares a page and, if counted, its total with those of the model. A
+// agreeOnPage compares a page, and its total if counted, with the model. A
 // total may have been counted only up to a limit, if that is not zero.
 func agreeOnPage[T any](w, m *world, filter any, counted bool, upTo int, list func(storage.Storage) ([]T, int, error)) {
 	w.Helper()

@@ -138,7 +138,7 @@ var chapters = []chapter{
 		{"every one of many readers gets its token, and has its entry", optional(readManyAtOnce)},
 		{"a reader whose context ends leaves the others alone", optional(readersWhoLeave)},
 	}},
-	// Limits: no call does more than it was asked for.
+	// Limits: no call exceeds its limit.
 	{name: "Count", rules: []rule{
 		{"Count stops counting jobs and records where it may", countUpTo},
 	}},

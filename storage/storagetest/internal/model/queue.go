@@ -37,7 +37,8 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 	})
 }
 
-// tenantsWith returns the tenants after one that have something, in order.
+// tenantsWith returns tenants for which has is true, in order, from the tenant after
+// the given id on.
 func tenantsWith(ctx context.Context, s *Store, after storage.ID, limit int, has func(*tenant) bool) ([]storage.ID, error) {
 	return locked(ctx, s, func() ([]storage.ID, error) {
 		var ids []storage.ID
