@@ -132,8 +132,8 @@ func newHolding(t *testing.T) (dest *destination, egress vault.EgressPolicy, arr
 	return dest, egress, arrived, hold
 }
 
-// A tenant has a number of places. Anonymous calls of an open proxy cannot use all of
-// them, nor those of another proxy.
+// A tenant has a number of slots. Anonymous calls of an open proxy can use neither all
+// of the slots nor the slots of another proxy.
 func TestPlacesOfATenant(t *testing.T) {
 	t.Parallel()
 	dest, egress, arrived, hold := newHolding(t)

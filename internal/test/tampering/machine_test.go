@@ -251,7 +251,7 @@ func (m *mixture) verify(v *vault.Vault) string {
 }
 
 // signs returns what is wrong with a vault that has found a change. The vault must raise
-// an alarm, and must leave the anchor alone when the vault's tree is gone.
+// an alarm, and must leave the anchor alone when the vault's tree was deleted.
 func (m *mixture) signs(v *vault.Vault, found string) string {
 	s, err := v.EvidenceStatus()
 	switch {
