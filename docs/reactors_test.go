@@ -159,7 +159,7 @@ func literalsOf(t *testing.T, file, name string, keys bool) []string {
 func TestModulesAndGlobalsAreListed(t *testing.T) {
 	t.Parallel()
 	listed := words(t, "reactors.md", "With or without the prefix `node:`:", "\n`http` and")
-	const builtin = "../jsruntime/internal/modules/builtin.go"
+	const builtin = "../jsruntime/internal/modules/manifest.go"
 	modules := slices.Sorted(slices.Values(slices.Concat(literalsOf(t, builtin, "sameNames", true), literalsOf(t, builtin, "otherNames", true))))
 	must.Same(t, "modules (-runtime +document)", modules, listed)
 	globals := words(t, "reactors.md", "In addition to the globals of the language:", "\nand the [error")
