@@ -85,6 +85,20 @@ func TestSummaryOfOtherBytesIsRefused(t *testing.T) {
 	must.Do(t, (&tenants{}).decode(text))
 }
 
+// A tree that has no head yet does not begin again beside its leaves.
+func TestTreeWithoutAHeadDoesNotBeginAgain(t *testing.T) {
+	t.Parallel()
+	r, l, _ := begun(t)
+	tenant := r.id()
+	r.write(l, tenant, 2)
+	must.Get(l.Sequence(t.Context(), tenant))(t)
+	r.exec("DELETE FROM vault_log_trees WHERE tenant_id = ?", tenant[:])
+	l = r.open()
+	r.write(l, tenant, 1)
+	must.Match(t, "an append", must.Err(l.Sequence(t.Context(), tenant)), ErrTampered)
+	must.Same(t, "the verdict of the alarm", evidence.Truncated, r.raised(AlarmTampered)[0].Verdict)
+}
+
 // A tree that does not extend the newest head does not grow, and gets no head. Most cases
 // are noticed by another guard of appends. The state of a tree has a MAC over its size
 // and root, so an attacker can only put back a whole row, or change the leaves.
