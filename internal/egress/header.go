@@ -50,7 +50,7 @@ func CheckHeader(h http.Header) error {
 	return nil
 }
 
-// RetryAfter returns the pause that the header of a response asks for.
+// RetryAfter returns the pause that the header of a response names.
 func RetryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {

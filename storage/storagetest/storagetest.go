@@ -101,7 +101,7 @@ type rule struct {
 }
 
 // chapters are the rules of the contract. Model covers what a single caller can
-// observe: every guard, read and condition, on random rows of two tenants, and to whom
+// notice: every guard, read and condition, on random rows of two tenants, and to whom
 // arguments and results belong. The other chapters have the rules that a short history
 // of one caller cannot break.
 var chapters = []chapter{
