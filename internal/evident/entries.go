@@ -87,7 +87,7 @@ func (k *Keeper) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason
 // starts again.
 type progress struct {
 	k   *Keeper
-	rev *int64 // as it was read or written last; nil if there is none
+	rev *int64 // as it was read or written last; nil while no record exists
 }
 
 // document returns the record with the progress of verification.

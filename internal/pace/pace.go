@@ -94,7 +94,7 @@ func (w *Worker) Start(next func() func()) {
 	}()
 }
 
-// Busy returns a channel that is closed when the work ends, or nil if there is none.
+// Busy returns a channel that is closed when the work ends, or nil if the worker is idle.
 // The caller holds the mutex.
 func (w *Worker) Busy() <-chan struct{} { return w.busy }
 

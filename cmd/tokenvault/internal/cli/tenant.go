@@ -24,13 +24,7 @@ func tenantCommands() []*command {
 			example: "tokenvault tenant create Acme --db vault.db --key-file vault.key",
 			setup: func(f *flag.FlagSet) action {
 				ensure := f.Bool("ensure", false, "use the tenant that was created under this name, if it exists")
-				return inVault(func(c *call, v *vault.Vault) error {
-					create := v.CreateTenant
-					if *ensure {
-						create = v.EnsureTenant
-					}
-					return printOne(c, tenantColumns)(create(c.ctx, c.args[0]))
-				})
+				return inVault(func(c *call, v *vault.Vault) error { return createTenant(c, v, *ensure) })
 			},
 		},
 		{
@@ -132,6 +126,14 @@ func (c *call) tenantAPI() (vault.API, error) {
 		return nil, err
 	}
 	return o.api, nil
+}
+
+func createTenant(c *call, v *vault.Vault, ensure bool) error {
+	create := v.CreateTenant
+	if ensure {
+		create = v.EnsureTenant
+	}
+	return printOne(c, tenantColumns)(create(c.ctx, c.args[0]))
 }
 
 func getTenant(c *call) error {
