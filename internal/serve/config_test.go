@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -60,26 +61,51 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-// TestInvalidFlagsCreateNothing starts servers that cannot run,
-// and checks that they leave no files behind.
+// TestInvalidFlagsCreateNothing starts servers that cannot run, and rotations without
+// a database, a key or tenants, as after a mistyped flag. It checks that they leave no
+// files behind.
 func TestInvalidFlagsCreateNothing(t *testing.T) {
 	t.Parallel()
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
-	for name, args := range map[string][]string{
-		"an address that is none": {"-addr", "localhost"}, "an address that is taken": {"-addr", taken.Addr().String()},
-		"metrics at a taken address": {"-metrics-addr", taken.Addr().String()}, "headers that are missing": {"-log-sink", "a=https://a.example", "-log-sink-headers", "a=x"},
-		"a console at a taken address": {"-console", taken.Addr().String()}, "a certificate that is missing": {"-tls-cert", "x", "-tls-key", "y"},
+	const noTenant = "7f1a6f56-7a0e-4b5a-9c62-2f6a2b1f0c11"
+	key, rotate, rotateOne := vault.NewKey().Text(), []string{"-rotate-keys", everyTenant}, []string{"-rotate-keys", noTenant}
+	for name, c := range map[string]struct {
+		args      []string
+		files     []string // existing files, which are empty except for the key
+		masterKey string   // in the environment
+		says      string
+	}{
+		"an address that is none": {args: []string{"-addr", "localhost"}}, "an address that is taken": {args: []string{"-addr", taken.Addr().String()}},
+		"metrics at a taken address":    {args: []string{"-metrics-addr", taken.Addr().String()}},
+		"headers that are missing":      {args: []string{"-log-sink", "a=https://a.example", "-log-sink-headers", "a=x"}},
+		"a console at a taken address":  {args: []string{"-console", taken.Addr().String()}},
+		"a certificate that is missing": {args: []string{"-tls-cert", "x", "-tls-key", "y"}},
+
+		"rotate, no database":              {rotate, []string{"k"}, "", "v.db"},
+		"rotate one, no database":          {rotateOne, []string{"k"}, "", "v.db"},
+		"rotate, no database but the key":  {rotate, nil, key, "v.db"},
+		"rotate, neither":                  {rotate, nil, "", "v.db"},
+		"rotate, in memory":                {append([]string{"-db", ":memory:"}, rotate...), nil, key, "needs an existing database"},
+		"rotate, no key":                   {rotate, []string{"v.db"}, "", "read the master key"},
+		"rotate, no tenants":               {rotate, []string{"k", "v.db"}, "", "no tenants"},
+		"rotate, a tenant that is missing": {rotateOne, []string{"k", "v.db"}, "", "tenant " + noTenant + ": "},
 	} {
 		dir := t.TempDir()
 		in := func(name string) string { return filepath.Join(dir, name) }
-		args = append([]string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, args...)
-		if err := Main(t.Context(), args, func(string) string { return "" }, io.Discard, io.Discard); err == nil {
-			t.Errorf("%s: no error", name)
+		for _, file := range c.files {
+			must.Do(t, os.WriteFile(in(file), []byte(map[string]string{"k": key}[file]), 0o600))
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%s: it leaves %v, %v", name, left, err)
+		args := append([]string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, c.args...)
+		env := map[string]string{masterKeyVariable: c.masterKey}
+		var out strings.Builder
+		must.Match(t, name, Main(t.Context(), args, func(name string) string { return env[name] }, &out, io.Discard), must.Text(c.says))
+		must.Same(t, name+": output", "", out.String())
+		var left []string
+		for _, entry := range must.Get(os.ReadDir(dir))(t) {
+			left = append(left, entry.Name())
 		}
+		must.Same(t, name+": files", c.files, left)
 	}
 }
 
