@@ -22,14 +22,8 @@ func TestPooler(t *testing.T) {
 	}
 	p := start(t, folder, "-db", db, "-pooler")
 	c := p.credentials()
-	if status, body := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != 201 {
-		t.Errorf("create: %d %s", status, body)
-	}
-	if status, body := call(t, "GET", c.BaseURL+"/tokens/a-token", c.PrivateKey, ""); status != 200 {
-		t.Errorf("get: %d %s", status, body)
-	}
-	if status, body := call(t, "GET", c.BaseURL+"/readyz", "", ""); status != 200 {
-		t.Errorf("readyz: %d %s", status, body)
-	}
+	wants(t, 201, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken)
+	wants(t, 200, "GET", c.BaseURL+"/tokens/a-token", c.PrivateKey, "")
+	wants(t, 200, "GET", c.BaseURL+"/readyz", "", "")
 	p.stop()
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -40,26 +39,8 @@ type process struct {
 	t      *testing.T
 	folder string
 	banner string
-	stderr *lockedBuffer
+	stderr *bytes.Buffer // to be read after the end
 	ended  chan error
-}
-
-// lockedBuffer collects output that can be read concurrently.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // command returns a command that runs the program in a folder. The
@@ -75,7 +56,7 @@ func command(folder, masterKey string, args ...string) *exec.Cmd {
 func start(t *testing.T, folder string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: command(folder, "", append([]string{"-addr", "127.0.0.1:0", "-drain-delay", "0"}, args...)...), t: t, folder: folder,
-		stderr: &lockedBuffer{}, ended: make(chan error, 1)}
+		stderr: &bytes.Buffer{}, ended: make(chan error, 1)}
 	p.Stderr = p.stderr
 	stdout := must.Get(p.StdoutPipe())(t)
 	must.Do(t, p.Start())
@@ -117,13 +98,9 @@ func (p *process) curlLines() []string {
 	return lines
 }
 
-// paste runs a line in a shell, as a person would. If curl is missing, it
-// sends the same request.
+// paste runs a line in a shell, as a person would.
 func (p *process) paste(line string) string {
 	p.t.Helper()
-	if _, err := exec.LookPath("curl"); err != nil {
-		return p.sendLine(line)
-	}
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir = p.folder
 	out, err := cmd.CombinedOutput()
@@ -131,54 +108,6 @@ func (p *process) paste(line string) string {
 		p.t.Fatalf("%s: %v\n%s", line, err, out)
 	}
 	return string(out)
-}
-
-// sendLine sends the request that a curl line of the banner describes.
-func (p *process) sendLine(line string) string {
-	p.t.Helper()
-	method, target, body, header, end := "GET", "", "", http.Header{}, ""
-	client := &http.Client{}
-	words := shellWords(line)
-	for i := 1; i < len(words); i++ {
-		switch words[i] {
-		case "-sS":
-		case "-H":
-			i++
-			name, value, _ := strings.Cut(words[i], ": ")
-			header.Set(name, value)
-		case "-w":
-			i++
-			end = strings.ReplaceAll(words[i], `\n`, "\n")
-		case "-d":
-			i++
-			method, body = "POST", words[i]
-		case "--cacert":
-			i++
-			client.Transport = trusting(p.t, filepath.Join(p.folder, words[i]))
-		default:
-			target = words[i]
-		}
-	}
-	req := must.Get(http.NewRequestWithContext(p.t.Context(), method, target, strings.NewReader(body)))(p.t)
-	req.Header = header
-	res := must.Get(client.Do(req))(p.t)
-	defer res.Body.Close()
-	text := must.Get(io.ReadAll(res.Body))(p.t)
-	return string(text) + end
-}
-
-// shellWords splits a line at spaces, but not within single quotes, as a
-// shell does.
-func shellWords(line string) []string {
-	var words []string
-	for i, part := range strings.Split(line, "'") {
-		if i%2 == 1 {
-			words = append(words, part)
-			continue
-		}
-		words = append(words, strings.Fields(part)...)
-	}
-	return words
 }
 
 // credentials is the content of the credentials file, and the output of
@@ -209,4 +138,12 @@ func call(t *testing.T, method, url, key, body string) (int, string) {
 	defer res.Body.Close()
 	text := must.Get(io.ReadAll(res.Body))(t)
 	return res.StatusCode, string(text)
+}
+
+// wants sends a request whose response must have a status, and returns the body.
+func wants(t *testing.T, status int, method, url, key, body string) string {
+	t.Helper()
+	got, text := call(t, method, url, key, body)
+	must.Same(t, method+" "+url+": "+text, status, got)
+	return text
 }

@@ -50,14 +50,13 @@ func TestBannerCanBePasted(t *testing.T) {
 	for _, file := range []string{"vault.key", "vault-credentials.json"} {
 		must.Same(t, file, fs.FileMode(0o600), must.Get(os.Stat(filepath.Join(p.folder, file)))(t).Mode().Perm())
 	}
-	if status, body := call(t, "GET", c.BaseURL+"/metrics", "", ""); status != 200 ||
-		!strings.Contains(body, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`) || !strings.Contains(body, "vault_runtime_crashes_total 0") {
-		t.Errorf("metrics: %d\n%s", status, body)
-	}
+	metrics := wants(t, 200, "GET", c.BaseURL+"/metrics", "", "")
+	must.Contain(t, "the metrics", metrics, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`)
+	must.Contain(t, "the metrics", metrics, "vault_runtime_crashes_total 0")
+	p.stop()
 	for _, secret := range []string{"key_pub_", "key_prv_", "42424242"} {
 		must.Lack(t, "the log", p.stderr.String(), secret)
 	}
-	p.stop()
 }
 
 func TestPermissionsOfDemoApplications(t *testing.T) {
@@ -82,14 +81,14 @@ func TestPermissionsOfDemoApplications(t *testing.T) {
 	p.stop()
 }
 
+// A restart keeps keys and tokens. Keys that do not work in another database are
+// replaced.
 func TestRestartKeepsKeysAndTokens(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	p := start(t, folder)
 	before := p.credentials()
-	if status, body := call(t, "POST", before.BaseURL+"/tokens", before.PublicKey, genericToken); status != 201 {
-		t.Fatal(status, body)
-	}
+	wants(t, 201, "POST", before.BaseURL+"/tokens", before.PublicKey, genericToken)
 	p.stop()
 
 	p = start(t, folder)
@@ -97,42 +96,18 @@ func TestRestartKeepsKeysAndTokens(t *testing.T) {
 	sameKeys := *after
 	sameKeys.BaseURL = before.BaseURL
 	must.Same(t, "the keys changed", *before, sameKeys)
-	if status, _ := call(t, "GET", after.BaseURL+"/tokens/a-token", before.PrivateKey, ""); status != 200 {
-		t.Errorf("the token: %d", status)
-	}
+	wants(t, 200, "GET", after.BaseURL+"/tokens/a-token", before.PrivateKey, "")
 	for _, line := range p.curlLines() {
 		must.Lack(t, line+" answered", p.paste(line), `"status"`)
 	}
 	p.stop()
 
-	must.Do(t, os.Remove(filepath.Join(folder, "vault-credentials.json")))
-	p = start(t, folder)
-	issued := p.credentials()
-	if issued.PrivateKey == before.PrivateKey || issued.TenantID != before.TenantID {
-		t.Error("no new keys were issued for the tenant")
-	}
-	for _, key := range []string{issued.PrivateKey, before.PrivateKey} {
-		if status, _ := call(t, "GET", issued.BaseURL+"/tokens/a-token", key, ""); status != 200 {
-			t.Errorf("the token: %d", status)
-		}
-	}
-	p.stop()
-}
-
-func TestKeysOfAnotherDatabaseAreReplaced(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	p := start(t, folder)
-	before := p.credentials()
-	p.stop()
 	p = start(t, folder, "-db", "other.db")
-	after := p.credentials()
-	if after.PrivateKey == before.PrivateKey {
-		t.Error("keys that do not work were kept")
+	other := p.credentials()
+	if other.PrivateKey == before.PrivateKey {
+		t.Error("keys of another database were kept")
 	}
-	if status, _ := call(t, "GET", after.BaseURL+"/tokens", after.PrivateKey, ""); status != 200 {
-		t.Errorf("the new key: %d", status)
-	}
+	wants(t, 200, "GET", other.BaseURL+"/tokens", other.PrivateKey, "")
 	p.stop()
 }
 
@@ -157,18 +132,10 @@ func TestNewTenantWhileTheServerRuns(t *testing.T) {
 			if err := json.Unmarshal(out, &c); err != nil || strings.Count(string(out), "\n") != 1 {
 				t.Fatalf("not one line of JSON: %s", out)
 			}
-			if status, body := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != 201 {
-				t.Errorf("%d %s", status, body)
-			}
-			if status, _ := call(t, "GET", c.BaseURL+"/tokens/a-token", c.PrivateKey, ""); status != 200 {
-				t.Errorf("the tenant's own token: %d", status)
-			}
-			if status, _ := call(t, "GET", c.BaseURL+"/tokens/a-token", p.credentials().PrivateKey, ""); status != 404 {
-				t.Errorf("the token of another tenant: %d", status)
-			}
-			if _, body := call(t, "GET", c.BaseURL+"/tenants/self", c.ManagementKey, ""); !strings.Contains(body, `"name":"Acme"`) {
-				t.Errorf("the tenant: %s", body)
-			}
+			wants(t, 201, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken)
+			wants(t, 200, "GET", c.BaseURL+"/tokens/a-token", c.PrivateKey, "")
+			wants(t, 404, "GET", c.BaseURL+"/tokens/a-token", p.credentials().PrivateKey, "")
+			must.Contain(t, "the tenant", wants(t, 200, "GET", c.BaseURL+"/tenants/self", c.ManagementKey, ""), `"name":"Acme"`)
 			p.stop()
 		})
 	}
@@ -211,9 +178,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			break
 		}
 	}
-	if status, text := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != http.StatusCreated {
-		t.Errorf("during the delay: %d %s", status, text)
-	}
+	wants(t, http.StatusCreated, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken)
 	must.Do(t, p.Process.Signal(syscall.SIGTERM))
 	var exit *exec.ExitError
 	if err := <-p.ended; !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
@@ -274,8 +239,7 @@ func TestPrivateEgressNeedsAFlag(t *testing.T) {
 	for status, args := range map[int][]string{400: nil, 201: {"-allow-private-egress"}} {
 		p := start(t, t.TempDir(), args...)
 		c := p.credentials()
-		got, body := call(t, "POST", c.BaseURL+"/proxies", c.ManagementKey, `{"name":"x","destination_url":"http://127.0.0.1:1"}`)
-		must.Same(t, fmt.Sprint(args, ": ", body), status, got)
+		wants(t, status, "POST", c.BaseURL+"/proxies", c.ManagementKey, `{"name":"x","destination_url":"http://127.0.0.1:1"}`)
 		p.stop()
 	}
 }

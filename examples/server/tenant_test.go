@@ -31,12 +31,8 @@ func TestDemoTenantIsFoundAfterRename(t *testing.T) {
 	before := p.credentials()
 	must.Lack(t, "a tenant of -new-tenant is treated as the demo tenant", older, before.TenantID)
 	newTenant("Demo")
-	if status, body := call(t, "PUT", before.BaseURL+"/tenants/self", before.ManagementKey, `{"name":"Renamed"}`); status != http.StatusOK {
-		t.Fatal(status, body)
-	}
-	if status, body := call(t, "POST", before.BaseURL+"/tokens", before.PublicKey, genericToken); status != http.StatusCreated {
-		t.Fatal(status, body)
-	}
+	wants(t, http.StatusOK, "PUT", before.BaseURL+"/tenants/self", before.ManagementKey, `{"name":"Renamed"}`)
+	wants(t, http.StatusCreated, "POST", before.BaseURL+"/tokens", before.PublicKey, genericToken)
 	p.stop()
 	must.Do(t, os.Remove(filepath.Join(folder, "vault-credentials.json")))
 	p = start(t, folder)
@@ -44,8 +40,8 @@ func TestDemoTenantIsFoundAfterRename(t *testing.T) {
 	if after.TenantID != before.TenantID || after.PrivateKey == before.PrivateKey {
 		t.Errorf("tenant %s, want new keys of %s", after.TenantID, before.TenantID)
 	}
-	if status, body := call(t, "GET", after.BaseURL+"/tokens/a-token", after.PrivateKey, ""); status != http.StatusOK {
-		t.Errorf("the token: %d %s", status, body)
+	for _, key := range []string{after.PrivateKey, before.PrivateKey} {
+		wants(t, http.StatusOK, "GET", after.BaseURL+"/tokens/a-token", key, "")
 	}
 	p.stop()
 }

@@ -66,9 +66,7 @@ func TestSIGHUPReadsTheCertificateAgain(t *testing.T) {
 		}
 		must.Contain(t, "err.Error", err.Error(), "certificate")
 	}
-	if status, _ := call(t, "GET", plain.credentials().BaseURL+"/healthz", "", ""); status != http.StatusOK {
-		t.Errorf("without TLS: %d", status)
-	}
+	wants(t, http.StatusOK, "GET", plain.credentials().BaseURL+"/healthz", "", "")
 	p.stop()
 	plain.stop()
 }
