@@ -3,17 +3,10 @@ package serve
 import (
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/script"
-	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 func TestEvidenceFlags(t *testing.T) {
@@ -43,27 +36,6 @@ func TestEvidenceFlags(t *testing.T) {
 		}
 		if (e != nil) != tc.on || e != nil && len(e.Anchors) != tc.anchors {
 			t.Errorf("%q: %+v", tc.args, e)
-		}
-	}
-}
-
-func TestEvidenceMetrics(t *testing.T) {
-	t.Parallel()
-	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Anchors: []vault.Anchor{anchor}}})
-	must.Get(v.Checkpoint(t.Context()))(t)
-	must.Get(v.VerifyLogs(t.Context(), nil))(t)
-	m := newMetrics(func() script.Stats { return script.Stats{} })
-	m.watch(v.Vault, nil, nil)
-	w := httptest.NewRecorder()
-	m.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	for _, line := range []string{
-		"vault_evidence_size 4\n", "vault_evidence_lag_seconds 0\n", "vault_evidence_pending 0\n", "vault_evidence_suspended 0\n", "vault_clock_ahead_seconds 0\n",
-		"vault_evidence_verified 1\n", "vault_evidence_last_checkpoint_timestamp_seconds ", "vault_evidence_last_verification_timestamp_seconds ",
-		`vault_evidence_alarms_total{kind="tampered"} 0`, `vault_evidence_anchor_failures_total{anchor="1"} 0`,
-	} {
-		if !strings.Contains(w.Body.String(), line) {
-			t.Errorf("%q is missing", line)
 		}
 	}
 }

@@ -13,9 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
-	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 func TestLogSinkFlags(t *testing.T) {
@@ -36,25 +34,6 @@ func TestLogSinkFlags(t *testing.T) {
 	for _, bad := range []string{"a", "=stdout", "a=", "a=stderr", "a=file:", "a=stdout,cef", "a=ftp://x"} {
 		must.Match(t, bad+" is not refused", new(sinkList).set(bad), must.Text(""))
 	}
-}
-
-// The metrics report how far behind a sink is.
-func TestSinkMetrics(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	c := &Config{sinks: sinkList{{"file", "file:" + path, ""}}}
-	sinks := must.Get(c.sinkConfig())(t)
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Sinks: sinks})
-	must.Do(t, v.SendLogs(t.Context()))
-	m := newMetrics(func() script.Stats { return script.Stats{} })
-	m.watch(v.Vault, nil, nil)
-	text := scrape(t, m)
-	for _, want := range []string{`vault_sink_lag_seconds{sink="file"} 0`, `vault_sink_lag_entries{sink="file"} 0`, `vault_sink_failures_total{sink="file"} 0`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in\n%s", want, text)
-		}
-	}
-	must.Get(os.Stat(path))(t)
 }
 
 // The headers of a file are sent with each batch. Errors about the file do not
