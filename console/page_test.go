@@ -194,9 +194,7 @@ func (p *tab) keyboardCode(w *world) {
 	p.tabTo(button("Test run"))
 	p.Press(kb.Enter)
 	p.Await(`document.querySelector('.trial .tag.bad') !== null`)
-	if line := p.Value(`document.querySelector('.code li.bad').innerText`); !strings.Contains(line, "throw new Error") {
-		p.T.Errorf("the line that is marked is %q", line)
-	}
+	must.Contain(p.T, "the line that is marked", p.Value(`document.querySelector('.code li.bad').innerText`), "throw new Error")
 }
 
 // keyboardAccess explains a decision, and ends a session.

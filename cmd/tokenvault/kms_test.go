@@ -244,9 +244,7 @@ func TestRewrapOnline(t *testing.T) {
 	for _, keys := range [][]string{{file, h.uri()}, {h.uri(), file}, nil, {file, h.uri()}, nil, {file}} {
 		if keys == nil { // the servers have both keys, the new one first
 			out := succeed(t, t.TempDir(), before[0].keys(env), "key", "rewrap", "--yes")
-			if !strings.Contains(out, "wrapped with the new master key") {
-				t.Errorf("rewrap: %s", out)
-			}
+			must.Contain(t, "rewrap", out, "wrapped with the new master key")
 			continue
 		}
 		now := append(env[:len(env):len(env)], "TOKENVAULT_MASTER_KEY="+keys[0])
@@ -402,7 +400,5 @@ func TestKeyURIsHideSecrets(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "100%d")
 	must.Do(t, os.Symlink(h.file, name))
 	h.file = name
-	if out = succeed(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()); !strings.Contains(out, "100%d opens this database.") {
-		t.Error(out)
-	}
+	must.Contain(t, "key check", succeed(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()), "100%d opens this database.")
 }

@@ -83,18 +83,14 @@ func TestToolWithADeniedTenant(t *testing.T) {
 	succeed(t, dir, env, "backup", "backup.db")
 	h.set(t, "denied")
 	out := succeed(t, dir, env, "restore", "backup.db", "--check")
-	if want := "2 tenants, 0 tokens, and 0 read. The own keys of 1 tenant are not available"; !strings.Contains(out, want) {
-		t.Errorf("got %s, want %s", out, want)
-	}
+	must.Contain(t, "restore", out, "2 tenants, 0 tokens, and 0 read. The own keys of 1 tenant are not available")
 	erase := []string{"erase", "--id", "tok-1", "--reason", "case 1"}
 	if out, err := command(t, dir, env, erase...).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("use its id")) {
 		t.Errorf("an erasure by the name of the tenant: %v\n%s", err, out)
 	}
 	env = append(env, "TOKENVAULT_TENANT="+tenant.ID)
 	succeed(t, dir, env, erase...)
-	if entries := succeed(t, dir, env, "log", "list", "--operation", "delete", "--json"); !strings.Contains(entries, "Token erased (unopened)") {
-		t.Errorf("the log: %s", entries)
-	}
+	must.Contain(t, "the log", succeed(t, dir, env, "log", "list", "--operation", "delete", "--json"), "Token erased (unopened)")
 	succeed(t, dir, env, "tenant", "delete", tenant.ID, "--yes")
 	if tenants := succeed(t, dir, env, "tenant", "list"); strings.Contains(tenants, "Acme") || !strings.Contains(tenants, "Other") {
 		t.Errorf("the tenants: %s", tenants)

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 )
@@ -33,9 +31,7 @@ func TestFormerSchema(t *testing.T) {
 			w.env["TOKENVAULT_DB"] = path
 			const want = "the database has the tables of an earlier version that this program cannot read"
 			for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"doctor", "--egress-url", ""}, {"migrate", "status"}, {"migrate", "sql", "--pending"}, {"migrate", "up"}} {
-				var out bytes.Buffer
-				code := cli.Run(t.Context(), args, func(name string) string { return w.env[name] }, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
-				if got := out.String(); code != 1 || !strings.Contains(got, want) || strings.Contains(got, "migrate up") {
+				if got, code := w.run(nil, args...); code != 1 || !strings.Contains(got, want) || strings.Contains(got, "migrate up") {
 					t.Errorf("%s: exit %d, %s", strings.Join(args, " "), code, got)
 				}
 			}

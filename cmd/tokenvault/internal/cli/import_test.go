@@ -45,6 +45,14 @@ func (w *world) must(args ...string) string {
 	return out
 }
 
+// says runs a command, and checks its exit code and a part of its output.
+func (w *world) says(want int, part string, args ...string) {
+	w.t.Helper()
+	if out, code := w.run(strings.NewReader(""), args...); code != want || !strings.Contains(out, part) {
+		w.t.Errorf("tokenvault %s: exit %d, want %d and %q\n%s", strings.Join(args, " "), code, want, part, out)
+	}
+}
+
 // path returns a path in the folder. If there is content, it writes the file.
 func (w *world) path(name, content string) string {
 	w.t.Helper()
@@ -97,9 +105,7 @@ func TestBadRowInEachPosition(t *testing.T) {
 			}
 		}
 	}
-	if out := w.must("stats", "--json"); !strings.Contains(out, fmt.Sprintf(`{"tokens":%d,`, 2*rows*(rows-1))) {
-		t.Errorf("%s", out)
-	}
+	must.Contain(t, "stats", w.must("stats", "--json"), fmt.Sprintf(`{"tokens":%d,`, 2*rows*(rows-1)))
 }
 
 // generator is a file whose content is generated as it is read.
@@ -205,31 +211,21 @@ func TestSealedExportCanBeImported(t *testing.T) {
 	from.must("token", "create", "--type", "card", "--data", `{"number":"4242424242424242","cvc":"123"}`, "--id", "card-1", "--metadata", "a=b")
 	from.must("token", "create", "--data", "secret-value", "--id", "text-1", "--container", "/x/")
 	file := from.path("tokens.jsonl.age", "")
-	if out := from.must("export", file, "--recipient", identity.Recipient().String()); !strings.Contains(out, "Exported 2 tokens.") {
-		t.Error(out)
-	}
+	from.says(0, "Exported 2 tokens.", "export", file, "--recipient", identity.Recipient().String())
 	content, err := os.ReadFile(file)
 	if err != nil || !bytes.HasPrefix(content, []byte("age-encryption.org/v1")) || bytes.Contains(content, []byte("secret-value")) {
 		t.Errorf("the file is not sealed: %.60q %v", content, err)
 	}
 	must.Same(t, "info.Mode().Perm", fs.FileMode(0o600), must.Get(os.Stat(file))(t).Mode().Perm())
 	must.Same(t, "uses in the log", 2, strings.Count(from.must("log", "list", "--operation", "use", "--json"), "\n"))
-	if out, code := to.run(nil, "import", file); code != 2 || !strings.Contains(out, "--identity") {
-		t.Errorf("without an identity: exit %d\n%s", code, out)
-	}
+	to.says(2, "--identity", "import", file)
 	other := must.Get(age.GenerateX25519Identity())(t)
-	if out, code := to.run(nil, "import", file, "--identity", to.path("other.txt", other.String()+"\n")); code != 1 {
-		t.Errorf("with another identity: exit %d\n%s", code, out)
-	}
+	to.says(1, "", "import", file, "--identity", to.path("other.txt", other.String()+"\n"))
 	to.must("import", file, "--identity", to.path("identity.txt", identity.String()+"\n"))
 	for id, want := range map[string]string{"card-1": `{"number":"4242424242424242"}`, "text-1": `"secret-value"`} {
-		if got := to.must("detokenize", "{{ "+id+" }}"); got != want+"\n" {
-			t.Errorf("%s: %s, want %s", id, got, want)
-		}
+		must.Same(t, id, want+"\n", to.must("detokenize", "{{ "+id+" }}"))
 	}
-	if out := to.must("token", "get", "card-1"); !strings.Contains(out, "a=b") {
-		t.Errorf("%s", out)
-	}
+	to.says(0, "a=b", "token", "get", "card-1")
 }
 
 // TestOpenPGP imports files as payment processors send them: encrypted, with
@@ -251,21 +247,14 @@ func TestOpenPGP(t *testing.T) {
 			must.Do(t, os.WriteFile(file, message, 0o600))
 			args := []string{"import", file, "--type", "card", "--map", "id=ref,data.number=pan", "--delimiter", ";", "--pgp-key", w.path("key.asc", privateKey(t, key, c.passphrase))}
 			if c.passphrase {
-				if out, code := w.run(nil, args...); code != 1 || !strings.Contains(out, "TOKENVAULT_PGP_PASSPHRASE") {
-					t.Errorf("without the passphrase: exit %d\n%s", code, out)
-				}
+				w.says(1, "TOKENVAULT_PGP_PASSPHRASE", args...)
 				w.env["TOKENVAULT_PGP_PASSPHRASE"] = "correct horse"
 			}
-			out, code := w.run(nil, args...)
 			if c.altered {
-				if code != 1 {
-					t.Errorf("an altered message: exit %d\n%s", code, out)
-				}
+				w.says(1, "", args...)
 				return
 			}
-			if code != 0 || !strings.Contains(out, "2 created") {
-				t.Errorf("exit %d\n%s", code, out)
-			}
+			w.says(0, "2 created", args...)
 		})
 	}
 }
@@ -337,9 +326,7 @@ func TestGzip(t *testing.T) {
 	z := gzip.NewWriter(&file)
 	must.Get(io.WriteString(z, "\ufeffid\tdata\na-1\tb\na-2\tc\n"))(t)
 	must.Do(t, z.Close())
-	if out := w.must("import", w.path("rows.tsv.gz", file.String()), "--type", "token"); !strings.Contains(out, "2 created") {
-		t.Error(out)
-	}
+	w.says(0, "2 created", "import", w.path("rows.tsv.gz", file.String()), "--type", "token")
 }
 
 // TestStateBelongsToOneTarget resumes an import into another vault, and with
@@ -352,17 +339,9 @@ func TestStateBelongsToOneTarget(t *testing.T) {
 			w, other := newWorld(t, way), newWorld(t, way)
 			rows, state := w.path("rows.jsonl", `{"type":"token","data":"one"}`), w.path("state", "")
 			w.must("import", rows, "--resume", state)
-			for name, c := range map[string]struct {
-				in         *world
-				file, want string
-			}{
-				"elsewhere":    {other, rows, "is the state of an import into another tenant or vault"},
-				"another file": {w, w.path("other.jsonl", `{"type":"token","data":"two"}`), "is the state of the import of another file"},
-			} {
-				if out, code := c.in.run(strings.NewReader(""), "import", c.file, "--resume", state); code == 0 || !strings.Contains(out, c.want) {
-					t.Errorf("%s: exit %d\n%s", name, code, out)
-				}
-			}
+			other.says(1, "is the state of an import into another tenant or vault", "import", rows, "--resume", state)
+			file := w.path("other.jsonl", `{"type":"token","data":"two"}`)
+			w.says(1, "is the state of the import of another file", "import", file, "--resume", state)
 			w.must("import", rows, "--resume", state)
 		})
 	}

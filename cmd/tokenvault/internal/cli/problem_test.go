@@ -84,9 +84,7 @@ func TestSecretURLsOnTheCommandLine(t *testing.T) {
 		}
 	}
 	env := map[string]string{"TOKENVAULT_DB": "postgres://vault:s3cret@db/vault", "TOKENVAULT_LOG_SINK": "siem=https://siem.example/x?token=s3cret"}
-	if out := run(env, "serve", "--key-file", "no-such-file"); !strings.Contains(out, "no master key") {
-		t.Errorf("from the environment: %s", out)
-	}
+	must.Contain(t, "from the environment", run(env, "serve", "--key-file", "no-such-file"), "no master key")
 }
 
 // TestInterruptedImportIsResumed interrupts an import and resumes it. The

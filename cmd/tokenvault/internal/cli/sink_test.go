@@ -3,7 +3,6 @@ package cli_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,19 +35,13 @@ func TestSinkCommands(t *testing.T) {
 	w := newWorld(t, local)
 	doctor := func(want string) {
 		t.Helper()
-		if got := w.exits(0, "doctor", "--egress-url", ""); !strings.Contains(got, want) {
-			t.Errorf("doctor does not say %q: %s", want, got)
-		}
+		must.Contain(t, "doctor", w.exits(0, "doctor", "--egress-url", ""), want)
 	}
-	if got := w.exits(0, "doctor", "--egress-url", ""); strings.Contains(got, "sinks") {
-		t.Errorf("doctor without sinks: %s", got)
-	}
+	must.Lack(t, "doctor without sinks", w.exits(0, "doctor", "--egress-url", ""), "sinks")
 	w.sends(time.Now().Add(-time.Hour), &destination{errors.New("out of reach")})
 	doctor("siem is 1h0m")
 	doctor("it last took entries never")
-	if got := w.exits(0, "sink", "list"); !strings.Contains(got, "siem") {
-		t.Errorf("the list: %s", got)
-	}
+	must.Contain(t, "the list", w.exits(0, "sink", "list"), "siem")
 	w.exits(0, "sink", "skip", "siem", "--yes")
 	doctor("siem is up to date; it last took entries never")
 	w.exits(0, "sink", "reset", "siem", "--yes")

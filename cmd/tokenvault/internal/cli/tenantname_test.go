@@ -31,9 +31,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 		{"tenant", "delete", "Globex", "--yes"},
 		{"tenant", "update", "Globex Inc.", "--deduplicate-tokens=true"},
 	} {
-		if out, code := w.run(nil, args...); code == 0 || !strings.Contains(out, "use its id") {
-			t.Errorf("%q: exit %d\n%s", args, code, out)
-		}
+		w.says(1, "use its id", args...)
 	}
 	w.must("token", "list", "--tenant", "Globex")
 	w.must("tenant", "update", mallory, "--deduplicate-tokens=true")
@@ -44,9 +42,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 	// tenants had in between.
 	for _, name := range []string{"Globex", "Globex Inc."} {
 		again := id(name)
-		if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", name); code == 0 || !strings.Contains(out, "use its id") {
-			t.Errorf("%s is another tenant now: exit %d\n%s", name, code, out)
-		}
+		w.says(1, "use its id", "token", "create", "--type", "token", "--data", "x", "--tenant", name)
 		w.must("token", "create", "--type", "token", "--data", "x", "--tenant", again)
 	}
 
@@ -72,16 +68,11 @@ func TestUnreadableTenantIsMarked(t *testing.T) {
 	if got := w.exits(0, "tenant", "list", "--json"); strings.Count(got, `"unreadable":true`) != 1 || strings.Contains(got, "Broken") {
 		t.Errorf("tenants as JSON: %s", got)
 	}
-	if got := w.exits(0, "stats"); !strings.Contains(got, "unreadable   1 tenant") {
-		t.Errorf("figures: %s", got)
-	}
+	must.Contain(t, "figures", w.exits(0, "stats"), "unreadable   1 tenant")
 	w.exits(0, "token", "list", "--tenant", "Acme")
-	if out, code := w.run(nil, "token", "create", "--type", "token", "--data", "x", "--tenant", "Acme"); code == 0 || !strings.Contains(out, "use its id") {
-		t.Errorf("the unreadable tenant may have the name: exit %d\n%s", code, out)
-	}
+	// The unreadable tenant may have the name.
+	w.says(1, "use its id", "token", "create", "--type", "token", "--data", "x", "--tenant", "Acme")
 	w.exits(1, "stats", "--tenant", bad.ID.String())
 	w.exits(0, "tenant", "delete", bad.ID.String(), "--yes")
-	if got := w.exits(0, "tenant", "list"); strings.Contains(got, "unreadable") {
-		t.Errorf("after the deletion: %s", got)
-	}
+	must.Lack(t, "after the deletion", w.exits(0, "tenant", "list"), "unreadable")
 }
