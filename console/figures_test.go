@@ -70,16 +70,10 @@ func TestCountsAreFromTheLog(t *testing.T) {
 		must.Get(v.Owner.GetToken(ctx, "read"))(t)
 	}
 	must.Get(v.Owner.From("console 10.0.0.1").GetToken(ctx, "read"))(t)
-	h := console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly})
 	for span, want := range map[string][2]int{"hour": {7, 3}, "day": {12, 3}} {
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/?span="+span, nil)
-		r.RemoteAddr = "127.0.0.1:1"
-		page := httptest.NewRecorder()
-		h.ServeHTTP(page, r)
+		page := look(t, v, "/?span="+span)
 		for i, title := range []string{"Creates", "Reads"} {
-			if text := fmt.Sprintf(`<h2>%s</h2><p class="sum">%d</p>`, title, want[i]); !strings.Contains(page.Body.String(), text) {
-				t.Errorf("the last %s: no %s in %s", span, text, page.Body)
-			}
+			must.Contain(t, "the last "+span, page, fmt.Sprintf(`<h2>%s</h2><p class="sum">%d</p>`, title, want[i]))
 		}
 	}
 }
@@ -162,23 +156,14 @@ func TestManyTenants(t *testing.T) {
 	ctx := t.Context()
 	v := vaulttest.New(t)
 	must.Get(v.Owner.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "of the oldest tenant"}))(t)
-	h := console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly})
-	about := func() string {
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
-		r.RemoteAddr = "127.0.0.1:1"
-		page := httptest.NewRecorder()
-		h.ServeHTTP(page, r)
-		return page.Body.String()
-	}
-	if page := about(); strings.Contains(page, "the newest of") || !strings.Contains(page, `<p class="figure">1</p><p class="muted">in `) {
+	if page := look(t, v, "/"); strings.Contains(page, "the newest of") || !strings.Contains(page, `<p class="figure">1</p><p class="muted">in `) {
 		t.Errorf("wrong overview with few tenants: %s", page)
 	}
 	for range 200 {
 		must.Get(v.CreateTenant(ctx, "new"))(t)
 	}
 	total := must.Get(v.ListTenants(ctx, vault.PageParams{}))(t).Pagination.TotalItems
-	h = console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}) // the first handler has cached the overview
-	page := about()
+	page := look(t, v, "/")
 	part := fmt.Sprintf("in 200 tenants, the newest of %d", total)
 	for _, want := range []string{`<p class="figure">0</p><p class="muted">` + part, "0 running, " + part, "kept for 30 days, " + part, "Keys " + part} {
 		must.Contain(t, "the overview", page, want)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -335,40 +336,13 @@ type visitor struct {
 // as signs in.
 func (w *world) as(role string) *visitor {
 	w.t.Helper()
-	jar := &jar{}
+	jar, _ := cookiejar.New(nil)
 	v := &visitor{t: w.t, w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	v.get(w.server.URL + "/login/" + role)
 	_, body := v.get(w.console("tenants/" + w.Acme.ID.String()))
 	_, rest, _ := strings.Cut(body, `name="form" value="`)
 	v.token, _, _ = strings.Cut(rest, `"`)
 	return v
-}
-
-// jar keeps the cookies of one host.
-type jar struct {
-	mu  sync.Mutex
-	all map[string]*http.Cookie
-}
-
-func (j *jar) SetCookies(_ *url.URL, cookies []*http.Cookie) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.all == nil {
-		j.all = map[string]*http.Cookie{}
-	}
-	for _, c := range cookies {
-		j.all[c.Name] = c
-	}
-}
-
-func (j *jar) Cookies(*url.URL) []*http.Cookie {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []*http.Cookie
-	for _, c := range j.all {
-		out = append(out, &http.Cookie{Name: c.Name, Value: c.Value})
-	}
-	return out
 }
 
 func (v *visitor) do(req *http.Request) (int, string) {
