@@ -132,10 +132,8 @@ func TestErase(t *testing.T) {
 	a, b := newMember(1), newMember(2)
 	seal(t, v.Private, a, b)
 	must.Do(t, v.Private.DeleteToken(t.Context(), a.Email.ID()))
-	rule := func(priority int, container string, p vault.Permission) vault.AccessRule {
-		return vault.AccessRule{Priority: priority, Container: container, Transform: vault.TransformMask, Permissions: []vault.Permission{p}}
-	}
-	some, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/pii/", "token:delete"), rule(2, "/", "token:search")})
+	some, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{
+		rule(1, "/pii/", vault.TransformMask, "token:delete"), rule(2, "/", vault.TransformMask, "token:search")})
 	for name, c := range map[string]vault.API{"no right": v.Public, "a right on some": some} {
 		if err := vaultsql.Erase(t.Context(), c, "case 7", a); !errors.Is(err, vault.ErrForbidden) || a.Home.Street.IsZero() {
 			t.Errorf("%s: %v", name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -30,19 +31,7 @@ func sealFour(t testing.TB, c vault.API, n int) []four {
 			vaultsql.NewText(fmt.Sprint("Main St ", i)), vaultsql.NewCard(vault.CardData{Number: number})}
 	}
 	seal(t, c, rows)
-	return rereadFour(t, rows)
-}
-
-func rereadFour(t testing.TB, rows []four) []four {
-	t.Helper()
-	out := make([]four, len(rows))
-	for i := range rows {
-		copyColumn(t, &out[i].A, rows[i].A)
-		copyColumn(t, &out[i].B, rows[i].B)
-		copyColumn(t, &out[i].C, rows[i].C)
-		copyColumn(t, &out[i].D, rows[i].D)
-	}
-	return out
+	return reread(t, rows...)
 }
 
 func TestAThousandRowsOpenInFortyCalls(t *testing.T) {
@@ -97,7 +86,7 @@ func TestOpenRespectsRights(t *testing.T) {
 		"reads some":                   {client(rule(1, "/pii/", vault.TransformMask, read)), "mmm-"},
 		"may do nothing":               {v.Management, "-"},
 	} {
-		rows := rereadFour(t, stored)
+		rows := reread(t, stored...)
 		err := vaultsql.Open(t.Context(), tt.c, rows)
 		must.Same(t, fmt.Sprintf("%s: %v", name, err), strings.Contains(tt.want, "-"), err != nil)
 		if tt.want == "-" {
@@ -109,44 +98,48 @@ func TestOpenRespectsRights(t *testing.T) {
 		if _, err := rows[2].B.Get(); err != nil && !strings.Contains(err.Error(), "vaultsql: four[2].B: ") {
 			t.Errorf("%s: the error does not name the field: %v", name, err)
 		}
-		must.Same(t, name+": sees", tt.want, sees(rows[2].A)+sees(rows[2].B)+sees(rows[2].C)+sees(rows[2].D))
+		must.Same(t, name+": sees", tt.want, sees(rows[2]))
 	}
 }
 
-// sees returns a letter for the state of a field after Open.
-func sees[T any](o vaultsql.Of[T]) string {
-	_, err := o.Get()
-	switch {
-	case err == nil:
-		return "v"
-	case errors.Is(err, vaultsql.ErrMasked) && o.Mask() == "":
-		return "r"
-	case errors.Is(err, vaultsql.ErrMasked):
-		return "m"
-	default:
-		return "-"
+// sees returns a letter for the state of each field of a row after Open.
+func sees(row any) (letters string) {
+	fields := reflect.ValueOf(row)
+	for i := range fields.NumField() {
+		err, _ := valueOf(fields.Field(i))[1].(error)
+		switch mask := fields.Field(i).Interface().(interface{ Mask() string }).Mask(); {
+		case err == nil:
+			letters += "v"
+		case errors.Is(err, vaultsql.ErrMasked) && mask == "":
+			letters += "r"
+		case errors.Is(err, vaultsql.ErrMasked):
+			letters += "m"
+		default:
+			letters += "-"
+		}
 	}
+	return letters
 }
 
-// Tokens of one field in several containers are opened with the rights on
-// each container.
 // Use that is limited to destinations opens nothing.
 func TestOpenOfBoundUse(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	rows := sealFour(t, v.Private, 2)
-	bound := vault.AccessRule{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"api.stripe.com"}}
+	bound := rule(1, "/", vault.TransformReveal, use)
+	bound.Destinations = []string{"api.stripe.com"}
 	key, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound})
 	err := vaultsql.Open(t.Context(), key, rows)
 	if !errors.Is(err, vault.ErrForbidden) || !strings.Contains(err.Error(), "the use of this token is limited to requests to api.stripe.com") {
 		t.Errorf("it is opened: %v", err)
 	}
-	masks := vault.AccessRule{Priority: 2, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}
-	key, _ = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound, masks})
+	key, _ = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound, rule(2, "/", vault.TransformMask, read)})
 	open(t, key, rows)
 	must.Fail(rows[0].D.Get())(t, "the card is shown", vaultsql.ErrMasked)
 }
 
+// Tokens of one field in several containers are opened with the rights on
+// each container.
 func TestOpenUsesRightsOnEachContainer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -164,7 +157,7 @@ func TestOpenUsesRightsOnEachContainer(t *testing.T) {
 		if i < moved {
 			want = "mvvm"
 		}
-		must.Same(t, fmt.Sprintf("row %d: sees", i), want, sees(r.A)+sees(r.B)+sees(r.C)+sees(r.D))
+		must.Same(t, fmt.Sprintf("row %d: sees", i), want, sees(r))
 	}
 	if c.total() > 24 {
 		t.Errorf("%d calls: %v", c.total(), c.calls)
@@ -210,14 +203,11 @@ func TestOpenDistinguishesValuesFromMasks(t *testing.T) {
 		"the tenant": {v.Owner, "vvvvvvvv"}, "an application": {v.Private, "vvvvvvvv"},
 		"a session": {guest, "vvvvvvvv"}, "who sees masks": {masks, "rmmmmmmm"},
 	} {
-		rows := make([]row, len(stored))
-		for i := range rows {
-			copyColumn(t, &rows[i].Text, stored[i].Text)
-		}
+		rows := reread(t, stored...)
 		open(t, tt.c, rows)
 		var got string
 		for i := range rows {
-			got += sees(rows[i].Text)
+			got += sees(rows[i])
 			if text, err := rows[i].Text.Get(); err == nil && i < len(looksMasked) && text != looksMasked[i] {
 				t.Errorf("%s: value %d is wrong", name, i)
 			}
@@ -247,17 +237,7 @@ func TestOpenOfEveryType(t *testing.T) {
 		vaultsql.NewText("021000021"), vaultsql.NewText("123-45-6789"), vaultsql.NewText("123456789"), vaultsql.New([]byte("bytes"))}
 	seal(t, v.Private, &r)
 	must.Same(t, "a bank account is a", vault.TypeBank, must.Get(v.Private.GetToken(t.Context(), r.Bank.ID()))(t).Type)
-	var again row
-	copyColumn(t, &again.Generic, r.Generic)
-	copyColumn(t, &again.Object, r.Object)
-	copyColumn(t, &again.Card, r.Card)
-	copyColumn(t, &again.Bank, r.Bank)
-	copyColumn(t, &again.Number, r.Number)
-	copyColumn(t, &again.Account, r.Account)
-	copyColumn(t, &again.Routing, r.Routing)
-	copyColumn(t, &again.SSN, r.SSN)
-	copyColumn(t, &again.EIN, r.EIN)
-	copyColumn(t, &again.Bytes, r.Bytes)
+	again := reread(t, r)[0]
 	masked := again
 	c := count(v.Private)
 	open(t, c, &again)
@@ -266,9 +246,7 @@ func TestOpenOfEveryType(t *testing.T) {
 		t.Error("the values are wrong")
 	}
 	open(t, v.Private.Masked(), &masked)
-	got := sees(masked.Generic) + sees(masked.Object) + sees(masked.Card) + sees(masked.Bank) + sees(masked.Number) +
-		sees(masked.Account) + sees(masked.Routing) + sees(masked.SSN) + sees(masked.EIN) + sees(masked.Bytes)
-	must.Same(t, "a masked caller sees", "mrmmmmmmmm", got)
+	must.Same(t, "a masked caller sees", "mrmmmmmmmm", sees(masked))
 	must.Same(t, "masks differ", masked.SSN.Mask(), again.SSN.Mask())
 }
 
@@ -313,14 +291,11 @@ func TestOpenReadsLargeValuesInBatches(t *testing.T) {
 		c    vault.API
 		want string
 	}{"values": {v.Private, "v"}, "masks": {v.Private.Masked(), "m"}, "small results": {small{v.Private}, "v"}} {
-		got := make([]row, len(rows))
-		for i := range rows {
-			copyColumn(t, &got[i].Text, rows[i].Text)
-		}
+		got := reread(t, rows...)
 		open(t, tt.c, got)
 		for i := range got {
 			text, err := got[i].Text.Get()
-			if sees(got[i].Text) != tt.want || err == nil && text != get(t, rows[i].Text) {
+			if sees(got[i]) != tt.want || err == nil && text != get(t, rows[i].Text) {
 				t.Errorf("%s: row %d has a wrong value", name, i)
 			}
 		}

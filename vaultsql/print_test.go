@@ -83,7 +83,7 @@ func TestNothingPrintsTheValue(t *testing.T) {
 	sealed := newHidden()
 	seal(t, v.Private, &sealed.Open, sealed.Ptr, sealed.List, &sealed.Card, &sealed.Bytes, &sealed.Custom)
 	opened := &hidden{}
-	copyColumn(t, &opened.Open, sealed.Open)
+	must.Do(t, opened.Open.Scan(sealed.Open.ID()))
 	open(t, v.Private, &opened.Open)
 	opened.inside, opened.Any, opened.Ptr = opened.Open, opened.Open, &opened.Open
 	for name, h := range map[string]*hidden{"new": newHidden(), "sealed": sealed, "opened": opened} {
