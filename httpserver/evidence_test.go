@@ -1,10 +1,8 @@
-package httpserver_test
+package httpserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,26 +17,23 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-func getEvidence(t *testing.T, v *vaulttest.Vault, path string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-	r.Header.Set("SVC-API-KEY", v.ManagementKey)
-	w := httptest.NewRecorder()
-	httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
-	return w
+// getEvidence reads evidence, whose lines the OpenAPI document does not describe.
+func (w *world) getEvidence(path string) *response {
+	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, path, nil)
+	r.Header.Set("SVC-API-KEY", w.ManagementKey)
+	return w.serve(r)
 }
 
 func TestEvidence(t *testing.T) {
 	t.Parallel()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}})
-	key := must.Get(v.EvidenceKey())(t)
-	page := must.Get(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
+	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}}), nil)
+	key := must.Get(w.EvidenceKey())(t)
+	page := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 	id := page.Data[0].ID.String()
 	for _, tc := range []struct {
 		path, kind string
@@ -56,9 +51,9 @@ func TestEvidence(t *testing.T) {
 		{"/logs/consistency", "application/json", 400, func(b string) bool { return strings.Contains(b, `"from"`) }},
 		{"/logs/no-id/proof", "application/json", 404, func(b string) bool { return strings.Contains(b, "Log entry not found.") }},
 	} {
-		w := getEvidence(t, v, tc.path)
-		if w.Code != tc.status || w.Header().Get("Content-Type") != tc.kind || !tc.good(w.Body.String()) {
-			t.Errorf("%s: %d %s\n%s", tc.path, w.Code, w.Header().Get("Content-Type"), w.Body)
+		res := w.getEvidence(tc.path).want(t, tc.status).headers(t, "Content-Type", tc.kind)
+		if !tc.good(res.body) {
+			t.Errorf("%s: %s", tc.path, res.body)
 		}
 	}
 }
@@ -88,7 +83,7 @@ func TestEvidenceIsSentWithATimeLimit(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs/evidence", nil)
 	r.Header.Set("SVC-API-KEY", v.ManagementKey)
 	w := &bounded{ResponseRecorder: httptest.NewRecorder(), t: t}
-	httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
+	Handler(v.Vault, nil).ServeHTTP(w, r)
 	if w.Code != http.StatusOK || w.Body.Len() == 0 || !w.until.IsZero() {
 		t.Errorf("%d, %d bytes, then a deadline at %s", w.Code, w.Body.Len(), w.until)
 	}
@@ -96,11 +91,9 @@ func TestEvidenceIsSentWithATimeLimit(t *testing.T) {
 
 func TestEvidenceIsOff(t *testing.T) {
 	t.Parallel()
-	v := vaulttest.New(t)
+	w := newWorld(t, nil)
 	for _, path := range []string{"/logs/checkpoint", "/logs/evidence", "/logs/consistency?from=1", "/logs/x/proof"} {
-		w := getEvidence(t, v, path)
-		must.Same(t, path+": status", http.StatusNotFound, w.Code)
-		must.Contain(t, path+": body", w.Body.String(), `"Evidence is off."`)
+		w.do("GET", path, w.ManagementKey, "").want(t, 404).has(t, `"Evidence is off."`)
 	}
 }
 
@@ -108,36 +101,27 @@ func TestEvidenceIsOff(t *testing.T) {
 func TestReadinessAfterARestore(t *testing.T) {
 	t.Parallel()
 	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
-	cfg := func() *vault.Config {
-		return &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}
+	open := func() *world {
+		return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}), nil)
 	}
-	before := vaulttest.Open(t, ":memory:", cfg())
-	must.Same(t, "at first", `{"status":"ok"}`, getEvidence(t, before, "/readyz").Body.String())
+	before := open()
+	same(t, "at first", before.do("GET", "/readyz", "", "").body, `{"status":"ok"}`)
 	must.Get(before.Checkpoint(t.Context()))(t)
-	if err := before.Close(); err != nil { // the anchor has the note
-		t.Fatal(err)
-	}
-	after := vaulttest.Open(t, ":memory:", cfg())
-	for _, when := range []string{"the first response", "after a checkpoint"} {
-		w := getEvidence(t, after, "/readyz")
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"evidence":"the database `) || !strings.Contains(w.Body.String(), "restore") {
-			t.Errorf("%s: %d %s", when, w.Code, w.Body)
-		}
-		if _, err := after.Checkpoint(t.Context()); !errors.Is(err, vault.ErrUnavailable) {
-			t.Fatal(err)
-		}
+	must.Do(t, before.Close()) // the anchor has the note
+	after := open()
+	ready := func() *response { return after.do("GET", "/readyz", "", "").want(t, 200) }
+	for range 2 { // the second response is after a checkpoint
+		ready().has(t, `"evidence":"the database `, "restore")
+		must.Match(t, "a checkpoint", must.Err(after.Checkpoint(t.Context())), vault.ErrUnavailable)
 	}
 	must.Do(t, after.AcceptRestore(t.Context(), "disk failure"))
-	if w := getEvidence(t, after, "/readyz"); w.Body.String() != `{"status":"ok","evidence":"a restore may lack erasures, deletions and regenerated keys; apply them again"}` {
-		t.Errorf("accepted: %d %s", w.Code, w.Body)
-	}
+	same(t, "accepted", ready().body, `{"status":"ok","evidence":"a restore may lack erasures, deletions and regenerated keys; apply them again"}`)
 	for _, dry := range []bool{true, false} {
-		w := getEvidence(t, after, "/readyz")
-		must.Contain(t, fmt.Sprint("before the erasures were applied again: ", w.Code), w.Body.String(), "erasures")
-		log := getEvidence(t, after, "/logs/evidence").Body
-		must.Get(after.EraseAgain(t.Context(), vault.EraseAgainParams{Files: []io.ReadSeeker{bytes.NewReader(log.Bytes())}, DryRun: dry}))(t)
+		ready().has(t, "erasures") // which were not applied again
+		log := after.getEvidence("/logs/evidence").body
+		must.Get(after.EraseAgain(t.Context(), vault.EraseAgainParams{Files: []io.ReadSeeker{strings.NewReader(log)}, DryRun: dry}))(t)
 	}
-	must.Same(t, "erased again", `{"status":"ok"}`, getEvidence(t, after, "/readyz").Body.String())
+	same(t, "erased again", ready().body, `{"status":"ok"}`)
 }
 
 // revealing is a signer that reveals its public key.
@@ -179,9 +163,7 @@ func TestReadinessReportsASkewedClock(t *testing.T) {
 		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		v := must.Get(vault.Open(t.Context(), skewed{store, ahead}, vault.NewKey(), &vault.Config{Logger: slog.New(slog.DiscardHandler)}))(t)
 		defer v.Close()
-		w := httptest.NewRecorder()
-		httpserver.Handler(v, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-		must.Same(t, fmt.Sprint(ahead, " ahead: status"), http.StatusOK, w.Code)
-		must.Same(t, fmt.Sprint(ahead, " ahead: body"), want, w.Body.String())
+		w := worldOf(t, &vaulttest.Vault{Vault: v}, nil)
+		same(t, fmt.Sprint(ahead, " ahead"), w.do("GET", "/readyz", "", "").want(t, 200).body, want)
 	}
 }

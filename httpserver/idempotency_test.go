@@ -3,7 +3,6 @@ package httpserver
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -159,8 +158,7 @@ func TestResponsesBuiltByCodeAreReplayed(t *testing.T) {
 		}`, status))
 		var answers [2]*response
 		for i := range answers {
-			r := httptest.NewRequest("POST", path, strings.NewReader(`{}`))
-			r.Header.Set("SVC-API-KEY", w.PrivateKey)
+			r := request(t, path, w.PrivateKey, `{}`)
 			r.Header.Set("SVC-IDEMPOTENCY-KEY", "k")
 			answers[i] = w.serve(r)
 			if got := answers[i]; got.StatusCode != status || got.Header.Get("X-Pot") != "tea" {
@@ -177,8 +175,7 @@ func TestResponsesBuiltByCodeAreReplayed(t *testing.T) {
 func TestOneIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	r := httptest.NewRequest("POST", "/tokens", strings.NewReader(`{"type":"token","data":"x"}`))
-	r.Header.Set("SVC-API-KEY", w.PrivateKey)
+	r := request(t, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
 	r.Header["Svc-Idempotency-Key"] = []string{"a", "b"}
 	w.serve(r).want(t, 400)
 }

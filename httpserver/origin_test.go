@@ -1,15 +1,10 @@
-package httpserver_test
+package httpserver
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -40,19 +35,14 @@ func TestOrigin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := vaulttest.New(t)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/tokens", strings.NewReader(`{"type":"token","data":"x"}`))
+			w := newWorld(t, &Options{TrustedProxies: tc.trusted})
+			r := request(t, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
 			r.RemoteAddr, r.Header["X-Forwarded-For"] = tc.remote, tc.forwarded
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("SVC-API-KEY", v.PrivateKey)
-			w := httptest.NewRecorder()
-			httpserver.Handler(v.Vault, &httpserver.Options{TrustedProxies: tc.trusted}).ServeHTTP(w, r)
-			must.Same(t, fmt.Sprint("status: ", w.Body), http.StatusCreated, w.Code)
-			page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
-			if err != nil || len(page.Data) != 1 {
-				t.Fatalf("%v, %v", page, err)
+			w.send(r).want(t, 201)
+			page := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"}))(t)
+			if len(page.Data) != 1 || page.Data[0].Origin != tc.want {
+				t.Errorf("%+v, want the origin %s", page.Data, tc.want)
 			}
-			must.Same(t, "origin", tc.want, page.Data[0].Origin)
 		})
 	}
 }
@@ -60,19 +50,14 @@ func TestOrigin(t *testing.T) {
 // A route that refuses a caller before it reads the body leaves an entry too.
 func TestDeniedRoutes(t *testing.T) {
 	t.Parallel()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{FullAudit: true})
+	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{FullAudit: true}), nil)
 	for range 2 {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/logs", nil)
-		r.Header.Set("SVC-API-KEY", v.PrivateKey)
-		w := httptest.NewRecorder()
-		httpserver.Handler(v.Vault, nil).ServeHTTP(w, r)
-		must.Same(t, fmt.Sprint("status: ", w.Body), http.StatusForbidden, w.Code)
+		w.do("GET", "/logs", w.PrivateKey, "").want(t, 403)
 	}
-	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied})
-	if err != nil || len(page.Data) != 1 {
-		t.Fatalf("%v, %v", page, err)
+	page := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied}))(t)
+	var got []any
+	for _, e := range page.Data {
+		got = append(got, e.Message, e.Origin, e.ActorID)
 	}
-	if e := page.Data[0]; e.Message != "Denied: GET /logs (log:read)" || e.Origin != "192.0.2.1" || e.ActorID != v.Private.ApplicationID() {
-		t.Errorf("the entry is %+v", e)
-	}
+	same(t, "entries", got, []any{"Denied: GET /logs (log:read)", "192.0.2.1", w.Private.ApplicationID()})
 }

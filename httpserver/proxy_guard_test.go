@@ -237,12 +237,9 @@ func TestProxyPanicsAreErrorsOfTheProxy(t *testing.T) {
 	w, store := breakableWorld(t)
 	var cause any = errBroken
 	store.panics.Store(&cause)
-	res := w.serve(func() *http.Request {
-		r := httptest.NewRequest("POST", "/proxy", strings.NewReader("{{tok}}"))
-		r.Header.Set("SVC-API-KEY", w.PrivateKey)
-		r.Header.Set("SVC-PROXY-URL", "https://example.com/")
-		return r
-	}())
+	r := request(t, "/proxy", w.PrivateKey, "{{tok}}")
+	r.Header.Set("SVC-PROXY-URL", "https://example.com/")
+	res := w.serve(r)
 	res.wantProxyError(t, 500)
 	res.lacks(t, errBroken.Error())
 }

@@ -47,9 +47,7 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		`throw new Error('broken')`:                                   {500, `"broken"`},
 		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea', 'svc-trace-id': 'forged', 'access-control-allow-origin': '*', 'cache-control': 'public', 'keep-alive': 'timeout=9', te: 'trailers', 'proxy-connection': 'close', date: 'never'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
 	} {
-		r := httptest.NewRequest("POST", w.newReactor(`module.exports = () => { `+code+` }`), strings.NewReader(`{}`))
-		r.Header.Set("SVC-API-KEY", w.PrivateKey)
-		res := w.serve(r)
+		res := w.serve(request(t, w.newReactor(`module.exports = () => { `+code+` }`), w.PrivateKey, `{}`))
 		res.want(t, want.status).has(t, want.body)
 		if want.status == 418 && res.Header.Get("X-Pot") != "tea" {
 			t.Errorf("the header that the code set is missing: %v", res.Header)
