@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +35,13 @@ func (s *shop) begin(t *testing.T) pgx.Tx {
 
 func (s *shop) create(t *testing.T, tx pgx.Tx, id string) {
 	t.Helper()
-	if _, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card(id)); err != nil {
-		t.Fatalf("%s: %v", id, err)
-	}
+	must.Get(s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card(id)))(t)
+}
+
+// refuses creates a token in a transaction that cannot take it.
+func (s *shop) refuses(t *testing.T, tx pgx.Tx, what string, want error) {
+	t.Helper()
+	must.Fail(s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("refused")))(t, what, want)
 }
 
 func (s *shop) wantTokens(t *testing.T, want ...string) {
@@ -77,9 +80,7 @@ func TestEndedTransaction(t *testing.T) {
 func TestNoTransaction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	if _, err := s.Owner.InTx(vaultpgx.Tx(nil)).CreateToken(t.Context(), card("card")); err == nil {
-		t.Error("a token was created in no transaction")
-	}
+	s.refuses(t, nil, "a token was created in no transaction", must.Text(""))
 }
 
 // Separate clients of a transaction see each other's writes.
@@ -94,9 +95,7 @@ func TestSameTransaction(t *testing.T) {
 		Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"},
 	}))(t)
 	c := must.Get(s.Owner.InTx(vaultpgx.Tx(tx)).As(t.Context(), app.ID))(t)
-	if _, err := c.CreateToken(t.Context(), card("card")); err != nil {
-		t.Error(err)
-	}
+	must.Get(c.CreateToken(t.Context(), card("card")))(t)
 }
 
 // The rollback of a nested transaction undoes the operations of its clients, and
@@ -114,16 +113,12 @@ func TestNestedTransactions(t *testing.T) {
 			end = inner.Rollback
 		}
 		must.Do(t, end(t.Context()))
-		if _, err := s.Owner.InTx(vaultpgx.Tx(inner)).CreateToken(t.Context(), card("late")); !errors.Is(err, sql.ErrTxDone) {
-			t.Errorf("%s: after the end of the nested transaction: got %v, want ErrTxDone", id, err)
-		}
+		s.refuses(t, inner, id+": after the end of the nested transaction", sql.ErrTxDone)
 	}
 	open := must.Get(outer.Begin(t.Context()))(t)
 	s.create(t, outer, "between")
 	must.Do(t, outer.Commit(t.Context()))
-	if _, err := s.Owner.InTx(vaultpgx.Tx(open)).CreateToken(t.Context(), card("late")); !errors.Is(err, sql.ErrTxDone) {
-		t.Errorf("after the end of the outer transaction: got %v, want ErrTxDone", err)
-	}
+	s.refuses(t, open, "after the end of the outer transaction", sql.ErrTxDone)
 	s.wantTokens(t, "between", "released", "outer")
 }
 
@@ -134,16 +129,9 @@ func TestFailedTransaction(t *testing.T) {
 	s := newShop(t)
 	tx := s.begin(t)
 	s.create(t, tx, "card")
-	if _, err := tx.Exec(t.Context(), `SELECT 1/0`); err == nil {
-		t.Fatal("the statement did not fail")
-	}
-	_, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("next"))
-	if want := "it can only be rolled back"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want an error with %q", err, want)
-	}
-	if err := vaultpgx.Tx(tx).Commit(); !errors.Is(err, pgx.ErrTxCommitRollback) {
-		t.Errorf("the commit: got %v, want ErrTxCommitRollback", err)
-	}
+	must.Fail(tx.Exec(t.Context(), `SELECT 1/0`))(t, "the statement", must.Text("division by zero"))
+	s.refuses(t, tx, "the next operation", must.Text("it can only be rolled back"))
+	must.Match(t, "the commit", vaultpgx.Tx(tx).Commit(), pgx.ErrTxCommitRollback)
 	s.wantTokens(t)
 }
 
@@ -153,19 +141,13 @@ func TestUnusableTransaction(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	tx := must.Get(s.pool.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly}))(t)
-	if _, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("card")); !errors.Is(err, storage.ErrReadOnly) {
-		t.Errorf("got %v, want ErrReadOnly", err)
-	}
+	s.refuses(t, tx, "a write", storage.ErrReadOnly)
 	_ = tx.Rollback(t.Context())
 	lost := s.begin(t)
 	s.create(t, lost, "card")
 	must.Get(s.pool.Exec(t.Context(), `SELECT pg_terminate_backend($1, 10000)`, lost.Conn().PgConn().PID()))(t)
-	if _, err := s.Owner.InTx(vaultpgx.Tx(lost)).CreateToken(t.Context(), card("next")); err == nil {
-		t.Error("a token was created on a lost connection")
-	}
-	if err := vaultpgx.Tx(lost).Commit(); err == nil {
-		t.Error("the transaction could be committed")
-	}
+	s.refuses(t, lost, "a token was created on a lost connection", must.Text(""))
+	must.Match(t, "the transaction could be committed", vaultpgx.Tx(lost).Commit(), must.Text(""))
 	s.wantTokens(t)
 }
 
@@ -177,9 +159,7 @@ func TestTransactionHasToBeRepeated(t *testing.T) {
 	tx := must.Get(s.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	c := s.Owner.InTx(vaultpgx.Tx(tx))
-	if _, err := c.GetToken(t.Context(), "card"); err != nil { // takes the snapshot
-		t.Fatal(err)
-	}
+	must.Get(c.GetToken(t.Context(), "card"))(t) // takes the snapshot
 	must.Get(s.Owner.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"b"}}`)))(t)
 	_, err := c.PatchToken(t.Context(), "card", vault.JSON(`{"metadata":{"a":"c"}}`))
 	var server *pgconn.PgError
@@ -195,10 +175,7 @@ func TestRowsLeftOpen(t *testing.T) {
 	tx := s.begin(t)
 	s.create(t, tx, "first")
 	rows := must.Get(tx.Query(t.Context(), `SELECT generate_series(1, 3)`))(t)
-	_, err := s.Owner.InTx(vaultpgx.Tx(tx)).CreateToken(t.Context(), card("second"))
-	if want := "close the rows of its last query first"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want an error with %q", err, want)
-	}
+	s.refuses(t, tx, "beside open rows", must.Text("close the rows of its last query first"))
 	rows.Close()
 	s.create(t, tx, "third")
 	must.Do(t, tx.Commit(t.Context()))
@@ -223,15 +200,9 @@ func TestContextEndsDuringAnOperation(t *testing.T) {
 		must.Do(t, s.DB.QueryRowContext(t.Context(), `SELECT cardinality(pg_blocking_pids($1))`, pid).Scan(&blocked))
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want Canceled", err)
-	}
-	if _, err := s.Owner.InTx(vaultpgx.Tx(second)).CreateToken(t.Context(), card("next")); err == nil {
-		t.Error("the transaction goes on")
-	}
-	if err := vaultpgx.Tx(second).Commit(); err == nil {
-		t.Error("the transaction could be committed")
-	}
+	must.Match(t, "the operation", <-done, context.Canceled)
+	s.refuses(t, second, "the transaction goes on", must.Text(""))
+	must.Match(t, "the transaction could be committed", vaultpgx.Tx(second).Commit(), must.Text(""))
 	must.Do(t, first.Commit(t.Context()))
 	s.wantTokens(t, "wanted")
 }
@@ -250,12 +221,8 @@ func TestQueryModes(t *testing.T) {
 			s.create(t, tx, "one")
 			s.create(t, tx, "two")
 			c := s.Owner.InTx(vaultpgx.Tx(tx))
-			if _, err := c.CreateToken(t.Context(), card("one")); !errors.Is(err, vault.ErrConflict) {
-				t.Errorf("the same id again: got %v, want ErrConflict", err)
-			}
-			if err := c.DeleteToken(t.Context(), "two"); err != nil {
-				t.Error(err)
-			}
+			must.Fail(c.CreateToken(t.Context(), card("one")))(t, "the same id again", vault.ErrConflict)
+			must.Do(t, c.DeleteToken(t.Context(), "two"))
 			must.Do(t, tx.Commit(t.Context()))
 			s.wantTokens(t, "one")
 		})
@@ -320,8 +287,6 @@ func TestQueryErrors(t *testing.T) {
 		if !errors.As(err, &server) {
 			t.Errorf("%s: got %v, want an error of the server", query, err)
 		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Errorf("%s: %v", query, err)
-		}
+		must.Match(t, query, tx.Rollback(t.Context()), nil)
 	}
 }
