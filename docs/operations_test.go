@@ -3,7 +3,6 @@ package docs_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"net/url"
 	"os"
 	"os/exec"
@@ -202,7 +201,5 @@ func TestMasterKeyChange(t *testing.T) {
 	}
 	must.Do(t, behind.RewrapDataKeys(t.Context()))
 	wantToken(t, open(), nil, next, tenant)
-	if _, err := vault.Open(t.Context(), open(), old, nil); !errors.Is(err, vault.ErrWrongKey) {
-		t.Errorf("the old key: %v", err)
-	}
+	must.Fail(vault.Open(t.Context(), open(), old, nil))(t, "the old key", vault.ErrWrongKey)
 }

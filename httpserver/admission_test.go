@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -41,9 +40,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	res := w.do("POST", "/tokens", w.PrivateKey, large)
 	res.wantError(t, 503)
 	same(t, "Retry-After", res.Header.Get("Retry-After"), "1")
-	if _, err := w.Private.Tokenize(t.Context(), vault.JSON(large)); !errors.Is(err, vault.ErrUnavailable) {
-		t.Errorf("in process: %v", err)
-	}
+	must.Fail(w.Private.Tokenize(t.Context(), vault.JSON(large)))(t, "in process", vault.ErrUnavailable)
 	w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201)
 	w.do("POST", "/tokens", otherKey, large).want(t, 201)
 	held.Leave()
@@ -51,9 +48,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 
 	brackets := `{"type":"token","data":[` + strings.Repeat("[],", 100<<10) + `1]}`
 	w.do("POST", "/tokens", w.PrivateKey, brackets).wantError(t, 413)
-	if _, err := w.Private.Tokenize(t.Context(), vault.JSON(brackets)); !errors.Is(err, vault.ErrTooLarge) {
-		t.Errorf("in process: %v", err)
-	}
+	must.Fail(w.Private.Tokenize(t.Context(), vault.JSON(brackets)))(t, "in process", vault.ErrTooLarge)
 }
 
 // Pages are read within the memory limit of their tenant, and the memory is
@@ -82,10 +77,8 @@ func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 		held := core.CallerOf(c).Room(nil)
 		ctx := held.In(t.Context())
 		defer held.Leave()
-		if err := held.Parse(ctx, []byte(strings.Repeat(" ", 420<<10))); err != nil { // nearly all that such callers may hold
-			t.Errorf("%s: %v", name, err)
-		}
-		held.Rest() // a machine with one CPU has one turn; the memory stays taken
+		must.Match(t, name, held.Parse(ctx, []byte(strings.Repeat(" ", 420<<10))), nil) // nearly all that such callers may hold
+		held.Rest()                                                                     // a machine with one CPU has one turn; the memory stays taken
 	}
 }
 

@@ -129,9 +129,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 	must.Get(io.WriteString(to, oneToken))(t)
 	_ = to.Close()
 	same(t, "the request in progress", <-answered, 201)
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-s.ended)
 }
 
 // A request that does not end in time is cut off.

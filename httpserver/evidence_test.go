@@ -31,7 +31,8 @@ func (w *world) getEvidence(path string) *response {
 
 func TestEvidence(t *testing.T) {
 	t.Parallel()
-	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}}), nil)
+	cfg := &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}}
+	w := worldOf(t, vaulttest.Open(t, ":memory:", cfg), nil)
 	key := must.Get(w.EvidenceKey())(t)
 	page := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 	id := page.Data[0].ID.String()
@@ -102,7 +103,8 @@ func TestReadinessAfterARestore(t *testing.T) {
 	t.Parallel()
 	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	open := func() *world {
-		return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}), nil)
+		cfg := &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}
+		return worldOf(t, vaulttest.Open(t, ":memory:", cfg), nil)
 	}
 	before := open()
 	same(t, "at first", before.do("GET", "/readyz", "", "").body, `{"status":"ok"}`)

@@ -222,8 +222,6 @@ func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	}
 	close(hold)
 	for range 8 {
-		if err := <-done; err != nil {
-			t.Errorf("a reactor: %v", err)
-		}
+		must.Match(t, "a reactor", <-done, nil)
 	}
 }

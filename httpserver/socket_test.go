@@ -168,9 +168,7 @@ func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 600, strings.Repeat(" ", 600))
 	conn := rawConn(t, srv)
 	must.Get(io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+w.PrivateKey+"\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk+chunk))(t)
-	if err := conn.CloseWrite(); err != nil { // so that the server does not wait for the rest
-		t.Fatal(err)
-	}
+	must.Do(t, conn.CloseWrite()) // so that the server does not wait for the rest
 	res := readAnswer(t, conn)
 	if res.wantError(t, 413); !res.Close {
 		t.Error("the connection is still open")

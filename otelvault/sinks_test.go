@@ -87,9 +87,7 @@ func checkRecord(t *testing.T, r *logspb.LogRecord) {
 		seen[a.GetKey()] = true
 	}
 	if hash := text(r.GetAttributes(), "vault.log.leaf_hash"); hash != "" {
-		if _, err := strconv.ParseInt(text(r.GetAttributes(), "vault.log.index"), 10, 64); err != nil {
-			t.Error(err)
-		}
+		must.Get(strconv.ParseInt(text(r.GetAttributes(), "vault.log.index"), 10, 64))(t)
 	}
 }
 

@@ -326,9 +326,8 @@ func TestOlderServerLists(t *testing.T) {
 	if diff := cmp.Diff([][]vault.Transform{want, want}, [][]vault.Transform{transforms(page.Data), transforms(after.Data)}); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := c.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 101}}); !errors.Is(err, vault.ErrInvalid) {
-		t.Errorf("a wrong size: %v, want ErrInvalid", err)
-	}
+	_, err := c.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 101}})
+	must.Match(t, "a wrong size", err, vault.ErrInvalid)
 }
 
 // Iterators request pages that fit into the limit for responses.
@@ -356,9 +355,8 @@ func TestAllTokensOfAnySize(t *testing.T) {
 			t.Errorf("responses of %d bytes: %v, -want +got %s", limit, err, diff)
 		}
 	}
-	if _, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: 3000})); !errors.Is(err, vault.ErrTooLarge) {
-		t.Errorf("a token that fits into no response: %v", err)
-	}
+	_, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: 3000}))
+	must.Match(t, "a token that fits into no response", err, vault.ErrTooLarge)
 }
 
 // TestConcurrentCalls uses one client from many goroutines, with a server that

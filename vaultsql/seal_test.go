@@ -443,7 +443,5 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %v, %v", field, ids, err)
 		}
 	}
-	if _, err := vaultsql.Lookup(t.Context(), v.Private, 3, "Email", "x"); err == nil {
-		t.Error("a row that is not a struct was accepted")
-	}
+	must.Fail(vaultsql.Lookup(t.Context(), v.Private, 3, "Email", "x"))(t, "a row that is not a struct was accepted", must.Text(""))
 }

@@ -122,9 +122,7 @@ func TestRunPrintsTheAddress(t *testing.T) {
 		t.Errorf("%d, policy %q", res.StatusCode, policy)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-done)
 	if !out.contains("Ctrl-C") {
 		t.Error("the line is incomplete")
 	}

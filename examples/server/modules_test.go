@@ -21,10 +21,12 @@ func TestModules(t *testing.T) {
 	create := func(status int, code string) string {
 		return wants(t, status, "POST", c.BaseURL+"/reactors", c.ManagementKey, `{"name":"r","code":"`+code+`","configuration":{}}`)
 	}
-	_, id, _ := strings.Cut(create(201, "module.exports = async (req) => ({ raw: { said: require('greeting')(req.args.name) } })"), `"id":"`)
+	made := create(201, "module.exports = async (req) => ({ raw: { said: require('greeting')(req.args.name) } })")
+	_, id, _ := strings.Cut(made, `"id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	said := wants(t, 200, "POST", c.BaseURL+"/reactors/"+id+"/react", c.PrivateKey, `{"args":{"name":"Jane"}}`)
 	must.Contain(t, "react", said, `"said":"hello Jane"`)
-	must.Contain(t, "a missing package", create(422, "const x = require('no-such-package'); module.exports = async () => x"), "greeting")
+	refused := create(422, "const x = require('no-such-package'); module.exports = async () => x")
+	must.Contain(t, "a missing package", refused, "greeting")
 	p.stop()
 }

@@ -38,9 +38,7 @@ func startNode(t *testing.T, cfg config) *node {
 	}()
 	n := &node{t: t, stop: func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the service ended with %v", err)
-		}
+		must.Match(t, "the service ended with", <-done, nil)
 		done <- nil // so that it can be stopped again
 	}}
 	t.Cleanup(func() { n.stop() })

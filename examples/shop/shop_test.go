@@ -62,9 +62,8 @@ sold out
 
 func TestPersistentDatabaseNeedsAKey(t *testing.T) {
 	t.Parallel()
-	if err := run(t.Context(), filepath.Join(t.TempDir(), "shop.db"), "", &strings.Builder{}); err == nil {
-		t.Error("the shop opened without a key")
-	}
+	err := run(t.Context(), filepath.Join(t.TempDir(), "shop.db"), "", &strings.Builder{})
+	must.Match(t, "the shop opened without a key", err, must.Text(""))
 }
 
 // TestShopLeaksNothing searches for the card of a customer in everything
@@ -133,9 +132,7 @@ func TestKillBetweenTokenAndOrder(t *testing.T) {
 				if err != nil || orders != times || cards != times {
 					t.Errorf("%d orders and %d cards after kill %d (%v)", orders, cards, times, err)
 				}
-				if err := s.close(); err != nil {
-					t.Error(err)
-				}
+				must.Do(t, s.close())
 			}
 		})
 	}

@@ -76,7 +76,8 @@ func TestInvalidFlagsCreateNothing(t *testing.T) {
 		masterKey string   // in the environment
 		says      string
 	}{
-		"an address that is none": {args: []string{"-addr", "localhost"}}, "an address that is taken": {args: []string{"-addr", taken.Addr().String()}},
+		"an address that is none":       {args: []string{"-addr", "localhost"}},
+		"an address that is taken":      {args: []string{"-addr", taken.Addr().String()}},
 		"metrics at a taken address":    {args: []string{"-metrics-addr", taken.Addr().String()}},
 		"headers that are missing":      {args: []string{"-log-sink", "a=https://a.example", "-log-sink-headers", "a=x"}},
 		"a console at a taken address":  {args: []string{"-console", taken.Addr().String()}},
@@ -97,9 +98,9 @@ func TestInvalidFlagsCreateNothing(t *testing.T) {
 			must.Do(t, os.WriteFile(in(file), []byte(map[string]string{"k": key}[file]), 0o600))
 		}
 		args := append([]string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, c.args...)
-		env := map[string]string{masterKeyVariable: c.masterKey}
+		getenv := func(name string) string { return map[string]string{masterKeyVariable: c.masterKey}[name] }
 		var out strings.Builder
-		must.Match(t, name, Main(t.Context(), args, func(name string) string { return env[name] }, &out, io.Discard), must.Text(c.says))
+		must.Match(t, name, Main(t.Context(), args, getenv, &out, io.Discard), must.Text(c.says))
 		must.Same(t, name+": output", "", out.String())
 		var left []string
 		for _, entry := range must.Get(os.ReadDir(dir))(t) {

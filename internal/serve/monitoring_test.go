@@ -77,10 +77,11 @@ func monitored(t *testing.T) string {
 		`vault_db_connections_max{pool="`, `vault_db_wait_seconds_total{pool="`, `vault_master_key_failures_total{name="decrypt"} 0`,
 		`vault_tls_certificate_expiry_timestamp_seconds`, `vault_data_key_oldest_timestamp_seconds`, `vault_http_replays_total{method="POST",route="/tokens"} 1`,
 		`vault_evidence_anchor_last_success_timestamp_seconds{anchor="`, `vault_sink_last_success_timestamp_seconds{sink="file"}`, `vault_tenant_keys{state="ok"} 1`,
-		"vault_evidence_size 4\n", "vault_evidence_lag_seconds 0\n", "vault_evidence_pending 0\n", "vault_evidence_suspended 0\n", "vault_clock_ahead_seconds 0\n",
-		"vault_evidence_verified 1\n", "vault_evidence_last_checkpoint_timestamp_seconds ", "vault_evidence_last_verification_timestamp_seconds ",
-		`vault_evidence_alarms_total{kind="tampered"} 0`, `vault_evidence_anchor_failures_total{anchor="1"} 0`,
-		`vault_sink_lag_seconds{sink="file"} 0`, `vault_sink_lag_entries{sink="file"} 0`, `vault_sink_failures_total{sink="file"} 0`,
+		"vault_evidence_size 4\n", "vault_evidence_lag_seconds 0\n", "vault_evidence_pending 0\n", "vault_evidence_suspended 0\n",
+		"vault_evidence_last_checkpoint_timestamp_seconds ", "vault_evidence_last_verification_timestamp_seconds ",
+		"vault_evidence_verified 1\n", `vault_evidence_alarms_total{kind="tampered"} 0`, "vault_clock_ahead_seconds 0\n",
+		`vault_evidence_anchor_failures_total{anchor="1"} 0`, `vault_sink_failures_total{sink="file"} 0`,
+		`vault_sink_lag_seconds{sink="file"} 0`, `vault_sink_lag_entries{sink="file"} 0`,
 	} {
 		must.Contain(t, "the metrics", text, want)
 	}
