@@ -90,26 +90,38 @@ func (w *slowWorld) invoke(ctx context.Context, c vault.API, key string) error {
 
 // When the caller's deadline passes, the error is the error of the context,
 // wherever the call is waiting, in process and over HTTP. It is never an
-// error of the destination or the code.
-func TestCallerDeadlineIsAContextError(t *testing.T) {
+// error of the destination or the code. For a caller that still has time, a
+// silent destination and code that does not end are ErrTimeout.
+func TestTimeoutsOfCallerAndDestination(t *testing.T) {
 	t.Parallel()
-	w := newSlowWorld(t, time.Hour)
-	f := frontOf(t, w.Vault, pass)
-	for name, c := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
-		for call, do := range map[string]func(context.Context) error{
-			"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, c, w.silent) },
-			"half an answer":       func(ctx context.Context) error { return w.invoke(ctx, c, w.half) },
-			"code":                 func(ctx context.Context) error { return must.Err(c.React(ctx, w.reactor.ID, vault.ReactParams{})) },
-		} {
-			t.Run(name+", "+call, func(t *testing.T) {
-				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				defer cancel()
-				err := do(ctx)
-				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, vault.ErrTimeout) || errors.Is(err, vault.ErrUnreachable) {
-					t.Errorf("%v, want context.DeadlineExceeded alone", err)
-				}
-			})
+	for whose, c := range map[string]struct {
+		patience, deadline time.Duration // of the vault, and of the caller
+		want, other        error
+	}{
+		"the caller's":      {time.Hour, 300 * time.Millisecond, context.DeadlineExceeded, vault.ErrTimeout},
+		"the destination's": {100 * time.Millisecond, time.Hour, vault.ErrTimeout, context.DeadlineExceeded},
+	} {
+		w := newSlowWorld(t, c.patience)
+		f := frontOf(t, w.Vault, pass)
+		for way, client := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
+			calls := map[string]func(context.Context) error{
+				"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, client, w.silent) },
+				"half an answer":       func(ctx context.Context) error { return w.invoke(ctx, client, w.half) },
+				"code":                 func(ctx context.Context) error { return must.Err(client.React(ctx, w.reactor.ID, vault.ReactParams{})) },
+			}
+			if c.want == vault.ErrTimeout {
+				delete(calls, "half an answer") // which breaks off
+			}
+			for call, do := range calls {
+				t.Run(whose+", "+way+", "+call, func(t *testing.T) {
+					t.Parallel()
+					ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+					defer cancel()
+					if err := do(ctx); !errors.Is(err, c.want) || errors.Is(err, c.other) || errors.Is(err, vault.ErrUnreachable) {
+						t.Errorf("%v, want %v alone", err, c.want)
+					}
+				})
+			}
 		}
 	}
 }
@@ -138,28 +150,6 @@ func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
 			c := must.Get(vaultclient.New("https://vault.example", w.PrivateKey, &vaultclient.Options{Transport: late}))(t)
 			must.Match(t, "do", do(ctx, c), context.Canceled)
 		})
-	}
-}
-
-// A silent destination and code that does not end are ErrTimeout for a caller
-// that still has time, and not an error of its context.
-func TestDestinationTimeoutIsErrTimeout(t *testing.T) {
-	t.Parallel()
-	w := newSlowWorld(t, 100*time.Millisecond)
-	f := frontOf(t, w.Vault, pass)
-	for name, c := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
-		for call, do := range map[string]func(context.Context) error{
-			"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, c, w.silent) },
-			"code":                 func(ctx context.Context) error { return must.Err(c.React(ctx, w.reactor.ID, vault.ReactParams{})) },
-		} {
-			t.Run(name+", "+call, func(t *testing.T) {
-				t.Parallel()
-				err := do(t.Context())
-				if !errors.Is(err, vault.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%v, want ErrTimeout alone", err)
-				}
-			})
-		}
 	}
 }
 
