@@ -2,7 +2,6 @@ package vaultkms
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -108,40 +107,6 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// fakeAzure is Azure Key Vault. It asks for a token with a challenge, as the
-// documentation of its REST API says.
-type fakeAzure struct {
-	mu     sync.Mutex
-	status int // 0: it works
-	code   string
-}
-
-func (f *fakeAzure) set(status int, code string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.status, f.code = status, code
-}
-
-func (f *fakeAzure) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var in map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&in)
-	w.Header().Set("Content-Type", "application/json")
-	switch {
-	case r.Header.Get("Authorization") != "Bearer token":
-		w.Header().Set("WWW-Authenticate", `Bearer authorization="https://login.example/tenant", resource="https://vault.azure.net"`)
-		w.WriteHeader(http.StatusUnauthorized)
-	case f.status != 0:
-		w.WriteHeader(f.status)
-		fmt.Fprintf(w, `{"error": {"code": %q, "message": "no"}}`, f.code)
-	case !strings.HasPrefix(r.URL.Path, "/keys/k/") || r.URL.Query().Get("api-version") == "" || in["alg"] != "RSA-OAEP-256":
-		w.WriteHeader(http.StatusBadRequest)
-	default: // the ciphertext is the plaintext
-		_ = json.NewEncoder(w).Encode(map[string]any{"kid": "https://acme.vault.azure.net/keys/k/1", "value": in["value"]})
-	}
-}
-
 type azureToken struct{}
 
 func (azureToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -150,7 +115,7 @@ func (azureToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.
 
 func TestAzure(t *testing.T) {
 	t.Parallel()
-	f := &fakeAzure{}
+	f := &fakeCloud{}
 	server := httptest.NewTLSServer(f)
 	t.Cleanup(server.Close)
 	mux := new(secrets.URLMux)
@@ -175,9 +140,9 @@ func TestAzure(t *testing.T) {
 		{http.StatusInternalServerError, "InternalServerError", false},
 		{http.StatusServiceUnavailable, "ServiceUnavailable", false},
 	} {
-		f.set(answer.status, answer.code)
+		f.fail(answer.status, fmt.Sprintf(`{"error": {"code": %q, "message": "no"}}`, answer.code))
 		judged(t, key, sealed, answer.code, answer.denied)
-		f.set(0, "")
+		f.fail(0, "")
 		must.Match(t, "a question", ask(t, key, sealed), nil)
 	}
 	server.Close()

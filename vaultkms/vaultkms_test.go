@@ -190,7 +190,9 @@ func TestURIs(t *testing.T) {
 	}
 }
 
-// fakeCloud answers as the KMS of AWS and the transit engine of HashiCorp Vault do.
+// fakeCloud answers as the KMS of AWS, the transit engine of HashiCorp Vault and Azure
+// Key Vault do. Azure asks for a token with a challenge, as the documentation of its
+// REST API says.
 type fakeCloud struct {
 	mu     sync.Mutex
 	status int // 0: it works
@@ -206,6 +208,12 @@ func (f *fakeCloud) fail(status int, body string) {
 func (f *fakeCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(r.URL.Path, "/keys/") && r.Header.Get("Authorization") != "Bearer token" {
+		w.Header().Set("WWW-Authenticate", `Bearer authorization="https://login.example/tenant", resource="https://vault.azure.net"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if f.status != 0 {
 		w.WriteHeader(f.status)
 		_, _ = io.WriteString(w, f.body)
@@ -222,6 +230,9 @@ func (f *fakeCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{"ciphertext": "vault:v1:" + in["plaintext"]}})
 	case strings.HasPrefix(r.URL.Path, "/v1/transit/decrypt/"):
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{"plaintext": strings.TrimPrefix(in["ciphertext"], "vault:v1:")}})
+	case strings.HasPrefix(r.URL.Path, "/keys/k/") && r.URL.Query().Get("api-version") != "" && in["alg"] == "RSA-OAEP-256":
+		// The ciphertext is the plaintext.
+		_ = json.NewEncoder(w).Encode(map[string]any{"kid": "https://acme.vault.azure.net/keys/k/1", "value": in["value"]})
 	default:
 		w.WriteHeader(http.StatusTeapot)
 	}
