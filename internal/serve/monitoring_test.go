@@ -245,6 +245,7 @@ func TestKubernetesObjectsAreComplete(t *testing.T) {
 func TestRefusalsHaveBoundedLabels(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(func() script.Stats { return script.Stats{} })
+	m.watch(newVault(t), nil, nil) // neither pools nor a certificate
 	for range mostApplications + 50 {
 		m.refused(uuid.New(), http.StatusForbidden)
 	}
