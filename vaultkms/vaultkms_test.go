@@ -190,8 +190,8 @@ func TestURIs(t *testing.T) {
 	}
 }
 
-// fakeCloud answers as the KMS of AWS, the transit engine of HashiCorp Vault and Azure
-// Key Vault do. Azure asks for a token with a challenge, as the documentation of its
+// fakeCloud responds like the KMS of AWS, the transit engine of HashiCorp Vault, and
+// Azure Key Vault, which requires a token with a challenge, as the documentation of its
 // REST API says.
 type fakeCloud struct {
 	mu     sync.Mutex
