@@ -62,20 +62,20 @@ func Example() {
 // Programs that start concurrently set up the same tenant and application.
 func ExampleVault_EnsureTenant() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, _ := newTenant(nil)
 	defer v.Close()
 	for range 2 { // as two replicas would
-		acme, err := v.EnsureTenant(ctx, "Acme")
+		shop, err := v.EnsureTenant(ctx, "Shop")
 		check(err)
-		app, err := v.Tenant(acme.ID).EnsureApplication(ctx, vault.ApplicationParams{
+		app, err := v.Tenant(shop.ID).EnsureApplication(ctx, vault.ApplicationParams{
 			Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate),
 		})
 		check(err)
-		fmt.Println(acme.Name, app.Name, "new:", app.Key != "")
+		fmt.Println(shop.Name, app.Name, "new:", app.Key != "")
 	}
 	// Output:
-	// Acme Checkout new: true
-	// Acme Checkout new: false
+	// Shop Checkout new: true
+	// Shop Checkout new: false
 }
 
 // check ends an example after an error.
@@ -85,23 +85,11 @@ func check(err error) {
 	}
 }
 
-// openExample opens a vault in memory.
-func openExample(ctx context.Context) *vault.Vault {
-	store, err := sqlite.Open(ctx, ":memory:")
-	check(err)
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	check(err)
-	return v
-}
-
 // Params makes it easy to change one field of a proxy.
 func ExampleProxy_Params() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
 	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: "https://gateway.example"})
 	check(err)
 	p := proxy.Params()
@@ -115,11 +103,8 @@ func ExampleProxy_Params() {
 // The log names the users of the program.
 func ExampleClient_AsUser() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
 	tok, err := c.AsUser("auth0|jane").CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	check(err)
 	logs, err := c.ListLogs(ctx, vault.ListLogsParams{EntityID: tok.ID})
@@ -133,11 +118,8 @@ func ExampleClient_AsUser() {
 // A patch is any Go value that encodes to a JSON object. A null removes a field.
 func ExampleClient_PatchToken() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"a": "1", "b": "2"}})
 	check(err)
 	tok, err = c.PatchToken(ctx, tok.ID, map[string]any{"metadata": map[string]any{"a": nil, "c": "3"}})
@@ -149,12 +131,9 @@ func ExampleClient_PatchToken() {
 // A loop over all tokens may delete the tokens it gets, while others write.
 func ExampleClient_AllTokens() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
-	_, err = c.Tokenize(ctx, []string{"a", "b", "c"})
+	_, err := c.Tokenize(ctx, []string{"a", "b", "c"})
 	check(err)
 	deleted := 0
 	for tok, err := range c.AllTokens(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeGeneric}}) {
@@ -169,11 +148,8 @@ func ExampleClient_AllTokens() {
 // A request that may arrive twice, such as a queue message, takes effect once.
 func ExampleClient_Once() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
 	for range 2 {
 		answer, replayed, err := c.Once(ctx, vault.IdempotencyKey{Scope: "signup", Key: "message-17"},
 			func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
@@ -194,10 +170,8 @@ func ExampleClient_Once() {
 // Access rules decide how much of a token an application sees.
 func ExampleClient_CreateApplication() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, _ := v.CreateTenant(ctx, "Acme")
-	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726"})
 	check(err)
 
@@ -222,10 +196,8 @@ func ExampleClient_CreateApplication() {
 // A whole document can be tokenized at once. It keeps its structure.
 func ExampleClient_Tokenize() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, _ := v.CreateTenant(ctx, "Acme")
-	c := v.Tenant(acme.ID)
 
 	document := vault.JSON(`{"name": "Jane Doe", "limits": [1.10, null]}`)
 	tokens, err := c.Tokenize(ctx, document)
@@ -244,10 +216,8 @@ func ExampleClient_Tokenize() {
 // Search finds tokens by their search indexes, without decrypting any.
 func ExampleClient_SearchTokens() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, _ := v.CreateTenant(ctx, "Acme")
-	c := v.Tenant(acme.ID)
 	for id, email := range map[string]string{"jane": "jane@example.com", "john": "john@example.com"} {
 		_, err := c.CreateToken(ctx, vault.TokenParams{
 			ID: id + "-email", Type: vault.TypeGeneric, Data: email,
@@ -265,11 +235,8 @@ func ExampleClient_SearchTokens() {
 // which decides what the session key may do for the next minutes.
 func ExampleClient_AuthorizeSession() {
 	ctx := context.Background()
-	v := openExample(ctx)
+	v, _, backend := newTenant(nil) // or a private application
 	defer v.Close()
-	acme, err := v.CreateTenant(ctx, "Acme")
-	check(err)
-	backend := v.Tenant(acme.ID) // or a private application
 	card, err := backend.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 	check(err)
 	form, err := backend.CreateApplication(ctx, vault.ApplicationParams{
@@ -291,9 +258,8 @@ func ExampleClient_AuthorizeSession() {
 	check(err)
 
 	// The browser again, with the session key.
-	if browser, err = v.Authenticate(ctx, session.SessionKey); err != nil {
-		log.Fatal(err)
-	}
+	browser, err = v.Authenticate(ctx, session.SessionKey)
+	check(err)
 	tok, err := browser.GetToken(ctx, card.ID)
 	check(err)
 	fmt.Println(tok.Data)
@@ -336,14 +302,8 @@ func ExampleVerifyWebhook() {
 // token. An error that the code throws is a [script.Error].
 func ExampleClient_React() {
 	ctx := context.Background()
-	store, err := sqlite.Open(ctx, ":memory:")
-	check(err)
-	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{Runtime: jsruntime.New(nil)})
-	check(err)
+	v, _, c := newTenant(&vault.Config{Runtime: jsruntime.New(nil)})
 	defer v.Close()
-	acme, err := v.CreateTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
 	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge",
 		Code: `module.exports = async ({ args, configuration }) => {
@@ -378,28 +338,10 @@ func ExampleClient_React() {
 // A Go client sends tokens through the vault, and the gateway gets card numbers.
 func ExampleClient_RoundTripper() {
 	ctx := context.Background()
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c := v.Tenant(acme.ID)
 	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 
 	gateway := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -409,10 +351,7 @@ func ExampleClient_RoundTripper() {
 	client := &http.Client{Transport: c.RoundTripper(nil)}
 	order := `{"amount": 5, "number": "{{ ` + card.ID + ` | json: '$.number' }}"}`
 	res, err := client.Post(gateway.URL, "application/json", strings.NewReader(order))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	res.Body.Close()
 	// Output: {"amount": 5, "number": "4242424242424242"}
 }
@@ -425,18 +364,12 @@ func ExampleClient_InvokeProxy() {
 		_, _ = io.Copy(w, r.Body) // the gateway echoes the request
 	}))
 	defer gateway.Close()
-	store, err := sqlite.Open(ctx, ":memory:")
-	check(err)
 	roots := x509.NewCertPool()
 	roots.AddCert(gateway.Certificate())
-	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{
+	v, _, c := newTenant(&vault.Config{
 		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}, // the gateway runs on this machine
 	})
-	check(err)
 	defer v.Close()
-	acme, err := v.EnsureTenant(ctx, "Acme")
-	check(err)
-	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "4242424242424242"})
 	check(err)
 	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: gateway.URL})
@@ -448,40 +381,16 @@ func ExampleClient_InvokeProxy() {
 	check(err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		log.Print(err)
-		return
-	}
+	check(err)
 	fmt.Println(answer.Status, string(body))
 	// Output: 200 {"amount":100,"card":"4242424242424242"}
-}
-
-// newExampleVault opens a vault in memory with one tenant.
-func newExampleVault(ctx context.Context) (*vault.Vault, *vault.Client, error) {
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	tenant, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		return nil, nil, err
-	}
-	return v, v.Tenant(tenant.ID).Client, nil
 }
 
 // A file of cards is imported row by row. An invalid card number does not stop the
 // other rows.
 func ExampleClient_Import() {
 	ctx := context.Background()
-	v, c, err := newExampleVault(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	v, _, c := newTenant(nil)
 	defer v.Close()
 
 	file := csv.NewReader(strings.NewReader("ref,pan\norder-1,4242424242424242\norder-2,4242424242424241\norder-3,5555555555554444\n"))
@@ -502,10 +411,7 @@ func ExampleClient_Import() {
 		}
 	}
 	for result, err := range c.Import(ctx, rows, &vault.ImportOptions{OnDuplicate: vault.DuplicateSkips}) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		check(err)
 		fmt.Println(result.Row, result.Outcome, result.ID, result.Errors)
 	}
 	// Output:
@@ -517,28 +423,15 @@ func ExampleClient_Import() {
 // Tokens are copied from one vault to another.
 func ExampleClient_Export() {
 	ctx := context.Background()
-	from, source, err := newExampleVault(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	from, _, source := newTenant(nil)
 	defer from.Close()
-	to, target, err := newExampleVault(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	to, _, target := newTenant(nil)
 	defer to.Close()
-	if _, err := source.CreateToken(ctx, vault.TokenParams{ID: "order-1", Type: vault.TypeCardNumber, Data: "4242424242424242"}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	_, err := source.CreateToken(ctx, vault.TokenParams{ID: "order-1", Type: vault.TypeCardNumber, Data: "4242424242424242"})
+	check(err)
 
 	for result, err := range target.Import(ctx, source.Export(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCardNumber}}), nil) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		check(err)
 		fmt.Println(result.ID, result.Outcome)
 	}
 	// Output: order-1 created
@@ -549,23 +442,14 @@ func ExampleClient_Export() {
 func ExampleClient_FollowLogs() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	v, c, err := newExampleVault(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	v, _, c := newTenant(nil)
 	defer v.Close()
-	if _, err := c.CreateToken(ctx, vault.TokenParams{ID: "order-1", Type: vault.TypeCardNumber, Data: "4242424242424242"}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	_, err := c.CreateToken(ctx, vault.TokenParams{ID: "order-1", Type: vault.TypeCardNumber, Data: "4242424242424242"})
+	check(err)
 
 	saved := vault.LogsSince(time.Now().Add(-time.Hour))
 	for batch, err := range c.FollowLogs(ctx, saved) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		check(err)
 		for _, entry := range batch.Data {
 			fmt.Println(entry.EntityType, entry.Message)
 		}
