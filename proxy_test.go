@@ -149,6 +149,9 @@ func TestRoundTripperRefuses(t *testing.T) {
 		path      string
 	}{
 		"unknown token":            {v.Private, "application/json", `{"x":"{{ nobody }} {{ none }}"}`, vault.ErrInvalid, "x"},
+		"unknown token in a form":  {v.Private, "application/x-www-form-urlencoded", "a=1&b={{ nobody }}", vault.ErrInvalid, "b"},
+		"unknown token in text":    {v.Private, "text/plain", "it is {{ nobody }}", vault.ErrInvalid, "$"},
+		"unknown token in a list":  {v.Private, "application/json", `{"a":[{"b":"{{ nobody }}"}]}`, vault.ErrInvalid, "a[0].b"},
 		"bad expression":           {v.Private, "application/json", `{"x":["{{ tok | nope }}"]}`, vault.ErrInvalid, "x[0]"},
 		"no end":                   {v.Private, "text/plain", `{{ tok`, vault.ErrInvalid, ""},
 		"failing filter":           {v.Private, "application/json", `{"x":"{{tok}}","y":"{{ tok | plus: 1 }}"}`, vault.ErrInvalid, "y"},
@@ -431,26 +434,6 @@ func TestUnknownTokensHavePaths(t *testing.T) {
 	dotted := create(t, v.Private, vault.TokenParams{ID: card + ".number", Type: vault.TypeGeneric, Data: "dotted"})
 	out := must.Get(v.Private.Detokenize(t.Context(), vault.JSON(fmt.Sprintf(`["{{ %s | json: '$.number' }}","{{ %s }}"]`, card, dotted.ID))))(t)
 	same(t, "out", string(out), `["`+visa+`","dotted"]`)
-}
-
-// In reactor arguments and in bodies the path is relative to them.
-func TestUnknownTokensInRuns(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "1", Configuration: map[string]string{}})
-	must.Do(t, err)
-	for path, args := range map[string]any{"args.card": map[string]any{"card": "{{ nobody }}"}, "args": "{{ nobody }}"} {
-		wantFields(t, "now", must.Err(v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: args})), path)
-		_, err = v.Private.ReactAsync(t.Context(), r.ID, vault.ReactParams{Args: args, CallbackURL: "https://a.example/done"})
-		wantFields(t, "later", err, path)
-	}
-	for typ, c := range map[string]struct{ body, path string }{
-		"application/json":                  {`{"a":[{"b":"{{ nobody }}"}]}`, "a[0].b"},
-		"application/x-www-form-urlencoded": {"a=1&b={{ nobody }}", "b"},
-		"text/plain":                        {"it is {{ nobody }}", "$"},
-	} {
-		wantFields(t, typ, must.Err(through(t, v.Private, typ, c.body)), c.path)
-	}
 }
 
 // A taken id is reported at its place in the batch, and nothing is created.

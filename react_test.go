@@ -1,7 +1,6 @@
 package vault_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -118,7 +117,10 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 
 func TestReactRefusesBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
+		t.Error("the code ran")
+		return nil, nil
+	})
 	text := must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "text"}))(t)
 	const url = "https://example.com/hook"
 	for name, tc := range map[string]struct {
@@ -127,6 +129,8 @@ func TestReactRefusesBadRequests(t *testing.T) {
 	}{
 		"unknown token":             {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}}, "args.x"},
 		"unknown token, later":      {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}, CallbackURL: url}, "args.x"},
+		"unknown token alone":       {vault.ReactParams{Args: "{{ nobody }}"}, "args"},
+		"alone, later":              {vault.ReactParams{Args: "{{ nobody }}", CallbackURL: url}, "args"},
 		"bad expression":            {vault.ReactParams{Args: map[string]string{"x": "{{ a | nope }}"}}, "args.x"},
 		"args of text":              {vault.ReactParams{Args: "{{ " + text.ID + " }}"}, "args"},
 		"args of text, later":       {vault.ReactParams{Args: "{{ " + text.ID + " }}", CallbackURL: url}, "args"},
@@ -141,6 +145,7 @@ func TestReactRefusesBadRequests(t *testing.T) {
 	} {
 		_, err := w.Private.React(t.Context(), w.reactor.ID, tc.p)
 		if tc.p.CallbackURL != "" {
+			must.Match(t, name+": React with a callback", err, must.Text("ReactAsync"))
 			_, err = w.Private.ReactAsync(t.Context(), w.reactor.ID, tc.p)
 		}
 		var bad *vault.InvalidError
@@ -150,6 +155,7 @@ func TestReactRefusesBadRequests(t *testing.T) {
 	}
 	same(t, "log of the token: what was refused for its data has used it", operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
 	wantError(t, "without token:use", must.Err(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
+	wantFields(t, "ReactAsync without a callback", must.Err(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})), "callback_url")
 }
 
 func TestReactorClientActsAsItsApplication(t *testing.T) {
@@ -232,20 +238,6 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 
 // traceparent is a W3C trace context.
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-// React refuses a callback URL, and ReactAsync requires one.
-func TestReactRefusesACallbackAndReactAsyncNeedsOne(t *testing.T) {
-	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
-		t.Error("the code ran")
-		return nil, nil
-	})
-	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: "https://example.com/"})
-	wantFields(t, "React with a callback", err, "callback_url")
-	must.Contain(t, "the error", err.Error(), "ReactAsync")
-	_, err = w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})
-	wantFields(t, "ReactAsync without a callback", err, "callback_url")
-}
 
 func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	t.Parallel()
@@ -502,83 +494,65 @@ func TestQueuedRunLosesRightsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A result that waits for delivery is not delivered if its caller no longer exists.
-func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
+// A result that is sent again is checked like a replay, also after it was given up.
+// If its caller no longer exists, a token in it was deleted or changed, or rights were
+// revoked, the callback reports that instead.
+func TestResultIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	for name, lose := range ways {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newReactWorld(t, echoArgs)
-			hook := newReceiver(t)
-			hook.answer(http.StatusServiceUnavailable)
-			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
-			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			must.Get(c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
-			must.Do(t, w.Work(t.Context()))
-			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte("secret-4242")) {
-				t.Fatalf("%d callbacks before", hook.count())
-			}
-			must.Do(t, lose(t.Context(), w.Vault, app.ID))
-			hook.answer(http.StatusOK)
-			w.Clock.Advance(time.Hour)
-			must.Do(t, w.Work(t.Context()))
-			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || bytes.Contains(hook.bodies[hook.count()-1], []byte("secret-4242")) {
-				t.Errorf("the callback is %+v", got)
-			}
-		})
+	type again struct {
+		then   func(ctx context.Context, w *reactWorld, app uuid.UUID) error // may be nil
+		status int                                                           // of the error; 0 for the result
+		cvc    string
+		dead   bool
 	}
-}
-
-// A result that is sent again is checked like a replay. If a token in it was
-// deleted or changed, or rights were revoked, the callback reports that instead.
-func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		then   func(ctx context.Context, w *reactWorld, app uuid.UUID) error
-		status int // of the error; 0 for the result
-	}{
-		"nothing happened": {func(context.Context, *reactWorld, uuid.UUID) error { return nil }, 0},
-		"the token deleted": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
-			return w.Owner.DeleteToken(ctx, "card")
-		}, http.StatusConflict},
-		"the number replaced": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
+	deleted := func(ctx context.Context, w *reactWorld, _ uuid.UUID) error { return w.Owner.DeleteToken(ctx, "card") }
+	rows := map[string]again{
+		"nothing happened":                {},
+		"the token deleted":               {then: deleted, status: http.StatusConflict},
+		"given up, and the token deleted": {then: deleted, status: http.StatusConflict, dead: true},
+		"the number replaced": {then: func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
 			return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
-		}, http.StatusConflict},
-		"the cvc's hour is over": {func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
+		}, status: http.StatusConflict},
+		"the cvc's hour is over": {then: func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
 			w.Clock.Advance(time.Hour)
 			return nil
-		}, http.StatusConflict},
-		"the caller's rules cut": {func(ctx context.Context, w *reactWorld, app uuid.UUID) error {
+		}, status: http.StatusConflict, cvc: "987"},
+		"given up after the cvc's hour": {status: http.StatusConflict, cvc: "987", dead: true},
+		"the caller's rules cut": {then: func(ctx context.Context, w *reactWorld, app uuid.UUID) error {
 			return must.Err(w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`)))
-		}, http.StatusForbidden},
-	} {
+		}, status: http.StatusForbidden},
+	}
+	for name, lose := range ways {
+		then := func(ctx context.Context, w *reactWorld, app uuid.UUID) error { return lose(ctx, w.Vault, app) }
+		rows["the caller "+name] = again{then: then, status: http.StatusUnauthorized}
+		rows["given up, and the caller "+name] = again{then: then, status: http.StatusUnauthorized, dead: true}
+	}
+	const withdrawn = "The stored answer was withdrawn."
+	titles := map[int]string{http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: withdrawn, http.StatusConflict: withdrawn}
+	for name, c := range rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newReactWorld(t, echoArgs)
-			hook := newReceiver(t)
-			hook.answer(http.StatusServiceUnavailable)
-			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+			w, hook := newReactWorld(t, echoArgs), newReceiver(t)
+			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: c.cvc}})
 			app, caller := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
 				Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
-			must.Get(caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}))(t)
-			work := func() {
+			dead := failedJob(t, w, hook, caller, map[string]string{"x": "{{ card }}"}, c.dead)
+			must.Contain(t, "the first callback", string(hook.bodies[0]), visa)
+			if c.then != nil {
+				must.Do(t, c.then(t.Context(), w, app.ID))
+			}
+			before := hook.count()
+			hook.answer(http.StatusOK)
+			if c.dead {
+				must.Do(t, w.Owner.RetryJob(t.Context(), dead.ID))
+			}
+			for range 2 { // one more, for a withdrawn result
+				w.Clock.Advance(10 * time.Second)
 				must.Do(t, w.Work(t.Context()))
 			}
-			work()
-			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte(visa)) {
-				t.Fatalf("%d callbacks before", hook.count())
-			}
-			must.Do(t, c.then(t.Context(), w, app.ID))
-			hook.answer(http.StatusOK)
-			w.Clock.Advance(10 * time.Second)
-			work()
-			got, last := callbackOf(t, hook), hook.bodies[hook.count()-1]
-			if hook.count() != 2 || got.Status != c.status || bytes.Contains(last, []byte(visa)) != (c.status == 0) {
-				t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
-			}
-			if c.status != 0 && got.Title != "The stored answer was withdrawn." {
-				t.Errorf("the title is %q", got.Title)
-			}
+			got, last := callbackOf(t, hook), string(hook.bodies[hook.count()-1])
+			same(t, "status, title, data, callbacks", []any{got.Status, got.Title, strings.Contains(last, visa), hook.count() - before},
+				[]any{c.status, titles[c.status], c.status == 0, 1})
 		})
 	}
 }
