@@ -114,12 +114,10 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
-			cfg := vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour}
-			plain := must.Get(vault.Open(ctx, onDisk(t, path), key, &cfg))(t)
-			defer plain.Close()
+			cfg := vault.Config{Now: clock.Now, LogRetention: 24 * time.Hour}
+			plain := openVault(t, sqliteAt(t, path), key, cfg)
 			cfg.Evidence = &vault.EvidenceConfig{Every: -1, Signer: signer}
-			v := must.Get(vault.Open(ctx, onDisk(t, path), key, &cfg))(t)
-			defer v.Close()
+			v := openVault(t, sqliteAt(t, path), key, cfg)
 			tenantOf(t, v)
 			gone := tenantOf(t, v)
 			must.Get(v.Checkpoint(ctx))(t)
@@ -140,12 +138,11 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 func TestEvidenceOfAnExistingLog(t *testing.T) {
 	t.Parallel()
 	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
-	plain := openVault(t, onDisk(t, path), key, clock)
+	plain := openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now})
 	tenant := tenantOf(t, plain).TenantID()
 	create(t, plain.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	clock.Advance(time.Hour)
-	v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}))(t)
-	defer v.Close()
+	v := openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now, Evidence: &vault.EvidenceConfig{Every: -1}})
 	settled(t, v)
 	create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
 	if report := settled(t, v); len(report.Findings) > 0 || report.Entries != 3 {
@@ -174,7 +171,7 @@ func TestEvidenceIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := onDisk(t, ":memory:")
+			var store vault.Storage = sqliteAt(t, ":memory:")
 			if tc.plain {
 				store = plainStorage{store}
 			}
@@ -206,7 +203,7 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	path, anchor := filepath.Join(t.TempDir(), "vault.db"), vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	key, signer := vault.NewKey(), newSigner(t, "vault.example/log")
 	for range 2 {
-		v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
+		v := must.Get(vault.Open(ctx, sqliteAt(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
 		intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		must.Match(t, "a restore was accepted that did not happen", v.AcceptRestore(ctx, "none"), must.Text(""))
@@ -252,12 +249,9 @@ func signedBy(t *testing.T, msg []byte, keys ...string) (signed []bool) {
 func TestEvidenceKeyIsRotated(t *testing.T) {
 	t.Parallel()
 	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
-	cfg := &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1}}
 	var nodes [2]*vault.Vault
 	for i := range nodes {
-		v := must.Get(vault.Open(ctx, onDisk(t, path), key, cfg))(t)
-		defer v.Close()
-		nodes[i] = v
+		nodes[i] = openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now, Evidence: &vault.EvidenceConfig{Every: -1}})
 	}
 	a, b := nodes[0], nodes[1]
 	owner := a.Tenant(tenantOf(t, a).TenantID())
@@ -292,7 +286,7 @@ func TestSignerIsChanged(t *testing.T) {
 	first, second := newTelling(t, "vault.example"), newTelling(t, "vault.example")
 	for _, e := range []vault.EvidenceConfig{{Signer: first}, {Signer: second, Previous: first}, {Signer: second}} {
 		e.Every = -1
-		v := must.Get(vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e}))(t)
+		v := must.Get(vault.Open(ctx, sqliteAt(t, path), key, &vault.Config{Evidence: &e}))(t)
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
 		msg := must.Get(v.Checkpoint(ctx))(t)
 		same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
@@ -303,7 +297,7 @@ func TestSignerIsChanged(t *testing.T) {
 	for name, e := range map[string]vault.EvidenceConfig{
 		"without the signer": {}, "another name": {Signer: newTelling(t, "other.example")}, "another origin": {Origin: "other.example"},
 	} {
-		v, err := vault.Open(ctx, onDisk(t, path), key, &vault.Config{Evidence: &e})
+		v, err := vault.Open(ctx, sqliteAt(t, path), key, &vault.Config{Evidence: &e})
 		if err == nil {
 			_ = v.Close()
 			t.Errorf("%s: no error", name)
@@ -358,12 +352,6 @@ func TestEvidenceStatus(t *testing.T) {
 	}
 }
 
-// onDisk opens a SQLite database, which the vault closes.
-func onDisk(t *testing.T, path string) vault.Storage {
-	t.Helper()
-	return must.Get(sqlite.Open(context.WithoutCancel(t.Context()), path))(t)
-}
-
 // Clients made from a client keep its origin, and every log entry has a MAC,
 // whatever its writer.
 func TestOriginAndMac(t *testing.T) {
@@ -382,16 +370,6 @@ func TestOriginAndMac(t *testing.T) {
 	if n != macs || n < 6 {
 		t.Errorf("%d of %d entries have a mac", macs, n)
 	}
-}
-
-// ungated is a database on which rotations of keys do not wait.
-type ungated struct {
-	*sqlite.Store
-	keyring.Gate
-}
-
-func (u *ungated) Write(ctx context.Context, ch *storage.Change) error {
-	return u.Gate.Write(ctx, u.Store, ch)
 }
 
 // A database writer restores an older row while no node runs. No node has seen the
@@ -416,8 +394,8 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			t.Parallel()
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 			open := func() *vault.Vault {
-				store := &ungated{Store: onDisk(t, path).(*sqlite.Store)}
-				return must.Get(vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}}))(t)
+				store := &gated{sqliteAt(t, path), &keyring.Gate{}}
+				return openVault(t, store, key, vault.Config{KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
 			}
 			v := open()
 			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
@@ -435,7 +413,6 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			restore()
 
 			v = open()
-			defer v.Close()
 			report := must.Get(v.VerifyLogs(t.Context(), nil))(t)
 			if report.OK() || len(report.Findings) != 1 || report.Findings[0].Verdict != evidence.Altered || !strings.HasPrefix(report.Findings[0].Row, test.row) {
 				t.Errorf("findings: %+v", report.Findings)
@@ -468,10 +445,7 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 	t.Parallel()
 	path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 	open := func(wrap func(*sqlite.Store) vault.Storage) *vault.Vault {
-		store := must.Get(sqlite.Open(t.Context(), path))(t)
-		v := must.Get(vault.Open(t.Context(), wrap(store), key, &vault.Config{Evidence: &vault.EvidenceConfig{}}))(t)
-		t.Cleanup(func() { _ = v.Close() })
-		return v
+		return openVault(t, wrap(sqliteAt(t, path)), key, vault.Config{Evidence: &vault.EvidenceConfig{}})
 	}
 	var fast *vault.Vault
 	slow := open(func(s *sqlite.Store) vault.Storage {
@@ -510,10 +484,11 @@ func (a *alarms) take() []string {
 
 // alarmed returns a vault, a function that runs SQL on its database, and its
 // alarms.
-func alarmed(t testing.TB) (*vaulttest.Vault, func(sql string, args ...any), *alarms) {
+func alarmed(t testing.TB, cfg vault.Config) (*vaulttest.Vault, func(sql string, args ...any), *alarms) {
 	t.Helper()
 	heard := &alarms{}
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: heard})
+	cfg.Observer = heard
+	v := vaulttest.Open(t, ":memory:", &cfg)
 	return v, func(sql string, args ...any) {
 		t.Helper()
 		must.Get(v.DB.ExecContext(t.Context(), sql, args...))(t)
@@ -524,7 +499,7 @@ func alarmed(t testing.TB) (*vaulttest.Vault, func(sql string, args ...any), *al
 // finds the other one. That is an error and an alarm, and never a result.
 func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	yes := true
 	number := func(id, number string) vault.TokenParams {
 		return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: number, DeduplicateToken: &yes}
@@ -565,7 +540,7 @@ func TestColumnsAreSealedWithTheBody(t *testing.T) {
 		"fingerprint = randomblob(32)", "expression = randomblob(16)", "dedup = randomblob(16)", "set_id = randomblob(16)",
 		"created_by = randomblob(16)", "modified_by = randomblob(16)", "created_at = created_at + 1", "modified_at = 1",
 	} {
-		v, exec, heard := alarmed(t)
+		v, exec, heard := alarmed(t, vault.Config{})
 		create(t, v.Owner.Client, aText("aaa", "x"))
 		exec(`UPDATE vault_tokens SET ` + column)
 		wantError(t, column, must.Err(v.Owner.GetToken(t.Context(), "aaa")), fault.ErrAltered)
@@ -577,7 +552,7 @@ func TestColumnsAreSealedWithTheBody(t *testing.T) {
 // does not find that token.
 func TestMovedSearchHashesFindNothing(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	ssn := func(id, number, owner string) vault.TokenParams {
 		return vault.TokenParams{ID: id, Type: vault.TypeSocialSecurityNumber, Data: number, Metadata: map[string]string{"owner": owner}}
 	}
@@ -629,7 +604,7 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, exec, heard := alarmed(t)
+			v, exec, heard := alarmed(t, vault.Config{})
 			app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read", "token:create"}}))(t)
 			create(t, v.Owner.Client, aText("secret", "x"))
 			c := must.Get(v.Authenticate(t.Context(), app.Key))(t)
@@ -657,7 +632,7 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 // A record cannot claim to be older than its sealed document.
 func TestRevisionsAreSealed(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	for range 2 {
 		must.Get(v.Owner.PatchTenant(t.Context(), vault.JSON(`{"name":"Acme"}`)))(t)
 	}
@@ -672,7 +647,7 @@ func TestRevisionsAreSealed(t *testing.T) {
 // the stored row outdated.
 func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 	t.Parallel()
-	v, _, heard := alarmed(t)
+	v, _, heard := alarmed(t, vault.Config{})
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
 	for _, change := range []func(*vault.Owner) error{
 		func(c *vault.Owner) error {
@@ -703,12 +678,7 @@ func TestKeyRingsAreNotRolledBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			heard := &alarms{}
-			v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: heard, KeyAge: time.Nanosecond})
-			exec := func(sql string, args ...any) {
-				t.Helper()
-				must.Get(v.DB.ExecContext(t.Context(), sql, args...))(t)
-			}
+			v, exec, heard := alarmed(t, vault.Config{KeyAge: time.Nanosecond})
 			create(t, v.Owner.Client, aText("aaa", "x"))
 			restore := copyRows(exec)
 			change(t, v)
@@ -726,7 +696,7 @@ func TestKeyRingsAreNotRolledBack(t *testing.T) {
 // One row that does not open does not hide the others of its page.
 func TestUnreadableRowsStayInTheirList(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	for _, id := range []string{"aaa", "bad", "ccc"} {
 		create(t, v.Owner.Client, aText(id, "x"))
 	}
@@ -765,7 +735,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 // others of its page.
 func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	_, key := v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)
 	public := authenticated(t, v.Vault, key)
 	for range 2 {

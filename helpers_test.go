@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,16 +205,23 @@ func nodes(t testing.TB) ([]*vault.Vault, *vaulttest.Clock) {
 	key, clock := vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 	out := make([]*vault.Vault, 2)
 	for i := range out {
-		store := must.Get(sqlite.Open(t.Context(), path))(t)
-		out[i] = openVault(t, store, key, clock)
+		out[i] = openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now})
 	}
 	return out, clock
 }
 
-// openVault opens a vault without background work.
-func openVault(t testing.TB, store vault.Storage, key vault.AEAD, clock *vaulttest.Clock) *vault.Vault {
+// sqliteAt opens a SQLite database, which the vault closes.
+func sqliteAt(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
-	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1}))(t)
+	return must.Get(sqlite.Open(context.WithoutCancel(t.Context()), path))(t)
+}
+
+// openVault opens a vault until the test ends. It works in the background only if cfg
+// has an interval for it.
+func openVault(t testing.TB, store vault.Storage, key vault.AEAD, cfg vault.Config) *vault.Vault {
+	t.Helper()
+	cfg.SweepEvery, cfg.WorkEvery = stdcmp.Or(cfg.SweepEvery, -1), stdcmp.Or(cfg.WorkEvery, -1)
+	v := must.Get(vault.Open(t.Context(), store, key, &cfg))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -240,8 +248,7 @@ func spied(t testing.TB) (*vaulttest.Vault, *spy) {
 
 func spiedWith(t testing.TB, cfg *vault.Config) (*vaulttest.Vault, *spy) {
 	t.Helper()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	s := &spy{Storage: store}
+	s := &spy{Storage: sqliteAt(t, ":memory:")}
 	return vaulttest.OpenStorage(t, s, cfg), s
 }
 
@@ -353,11 +360,6 @@ type skewed struct {
 
 func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.ahead, nil }
 
-func sqliteAt(t *testing.T, path string) *sqlite.Store {
-	t.Helper()
-	return must.Get(sqlite.Open(t.Context(), path))(t)
-}
-
 func TestSkewedClockDeletesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -373,16 +375,14 @@ func TestSkewedClockDeletesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
-			past := openVault(t, sqliteAt(t, path), key, vaulttest.NewClock(time.Now().Add(-2*time.Hour)))
+			past := openVault(t, sqliteAt(t, path), key, vault.Config{Now: vaulttest.NewClock(time.Now().Add(-2 * time.Hour)).Now})
 			tenant := must.Get(past.CreateTenant(t.Context(), "Acme"))(t)
 			token := vault.TokenParams{ID: "expired-token", Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Now().Add(-time.Hour)}
 			create(t, past.Tenant(tenant.ID).Client, token)
 
 			var log strings.Builder
-			v := must.Get(vault.Open(t.Context(), skewed{sqliteAt(t, path), test.ahead}, key, &vault.Config{
-				Now: test.now, SweepEvery: -1, WorkEvery: -1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			}))(t)
-			defer v.Close()
+			cfg := vault.Config{Now: test.now, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			v := openVault(t, skewed{sqliteAt(t, path), test.ahead}, key, cfg)
 			same(t, "a warning in "+log.String(), strings.Contains(log.String(), "clock"), test.keeps)
 			if got := v.ClockAhead(); test.now == nil && got != test.ahead {
 				t.Errorf("ClockAhead is %v, want %v", got, test.ahead)

@@ -34,15 +34,13 @@ type changing struct {
 // node opens the database as another node.
 func (c *changing) node(t *testing.T, key vault.AEAD) *vault.Vault {
 	t.Helper()
-	store := must.Get(sqlite.Open(t.Context(), c.path))(t)
-	return openVault(t, store, key, vaulttest.NewClock(vaulttest.Start))
+	return openVault(t, sqliteAt(t, c.path), key, vault.Config{Now: vaulttest.NewClock(vaulttest.Start).Now})
 }
 
 // refuses checks that a key does not open the database.
 func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 	t.Helper()
-	store := must.Get(sqlite.Open(t.Context(), c.path))(t)
-	wantError(t, what, must.Err(vault.Open(t.Context(), store, key, nil)), vault.ErrWrongKey)
+	wantError(t, what, must.Err(vault.Open(t.Context(), sqliteAt(t, c.path), key, nil)), vault.ErrWrongKey)
 }
 
 // serves checks that a node can read, write, and create tenants for the others.
@@ -85,12 +83,8 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	for _, v := range []*vault.Vault{last, behind, other} {
 		tenants = append(tenants, serves(t, v, tenants...))
 	}
-	page := must.Get(last.Tenant(tenants[0]).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}))(t)
-	var messages []string
-	for _, e := range page.Data {
-		messages = append(messages, e.Message)
-	}
-	same(t, "log", slices.Compact(messages), []string{"Data keys up to 1 wrapped again", "Tenant created"})
+	log := messages(t, last.Tenant(tenants[0]).Client, vault.ListLogsParams{EntityType: "tenant"})
+	same(t, "log", slices.Compact(log), []string{"Tenant created", "Data keys up to 1 wrapped again"})
 }
 
 // While a tenant's keys cannot be opened, the database still needs the old key. The
@@ -160,8 +154,7 @@ func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 			t.Parallel()
 			c := &changing{path: filepath.Join(t.TempDir(), "vault.db")}
 			c.node(t, right)
-			store := must.Get(sqlite.Open(t.Context(), c.path))(t)
-			v, err := vault.Open(t.Context(), store, test.key, nil)
+			v, err := vault.Open(t.Context(), sqliteAt(t, c.path), test.key, nil)
 			if err == nil {
 				defer v.Close()
 			}
@@ -186,8 +179,7 @@ func TestBrokenKeyChangesNothing(t *testing.T) {
 		"opens nothing": {AEAD: vault.NewKey(), opening: denied},
 	} {
 		path := filepath.Join(t.TempDir(), "vault.db")
-		store := must.Get(sqlite.Open(t.Context(), path))(t)
-		_, err := vault.Open(t.Context(), store, key, nil)
+		_, err := vault.Open(t.Context(), sqliteAt(t, path), key, nil)
 		wantError(t, name, err, vault.ErrKeyUnavailable)
 		wantError(t, name, err, denied)
 
@@ -218,17 +210,12 @@ func newRotating(t *testing.T) *rotating {
 	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keyring.Gate{}
 	r := &rotating{key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start)}
 	for i := range r.vaults {
-		store, err := sqlite.Open(t.Context(), path)
-		must.Do(t, err)
+		store, cfg := sqliteAt(t, path), vault.Config{Now: r.clock.Now}
 		r.store = store
-		cfg := &vault.Config{Now: r.clock.Now, SweepEvery: -1, WorkEvery: -1}
 		if !long.Run {
 			r.store, cfg.KeyAge = &gated{store, gate}, time.Nanosecond
 		}
-		if r.vaults[i], err = vault.Open(t.Context(), r.store, r.key, cfg); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = r.vaults[i].Close() })
+		r.vaults[i] = openVault(t, r.store, r.key, cfg)
 	}
 	r.c = tenantOf(t, r.vaults[0])
 	r.id = r.c.TenantID()
@@ -364,12 +351,8 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 		replays(t, "an earlier response", true)(c.Client.Once(t.Context(), onceKey, creating(&runs, generic)))
 		authenticated(t, v, app.Key)
 	}
-	page := must.Get(r.c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}))(t)
-	var messages []string
-	for _, e := range page.Data {
-		messages = append(messages, e.Message)
-	}
-	same(t, "log", messages, []string{"Data keys before 2 destroyed", "Data key 2 made primary", "Data key 2 made pending", "Tenant created"})
+	same(t, "log", messages(t, r.c, vault.ListLogsParams{EntityType: "tenant"}),
+		[]string{"Tenant created", "Data key 2 made pending", "Data key 2 made primary", "Data keys before 2 destroyed"})
 }
 
 func TestRotateKeysOfAMissingTenant(t *testing.T) {
@@ -413,8 +396,7 @@ func (s *tampered) Lookup(ctx context.Context, key storage.Key) (storage.Record,
 
 func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
 	t.Helper()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	s := &tampered{Storage: store}
+	s := &tampered{Storage: sqliteAt(t, ":memory:")}
 	return vaulttest.OpenStorage(t, s, nil), s
 }
 
@@ -590,8 +572,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 			t.Parallel()
 			key, path := &kmsKey{Key: vault.NewKey()}, filepath.Join(t.TempDir(), "vault.db")
 			open := func(ctx context.Context) (*vault.Vault, error) {
-				store := must.Get(sqlite.Open(t.Context(), path))(t)
-				return vault.Open(ctx, store, wrap(key), &vault.Config{SweepEvery: -1, WorkEvery: -1})
+				return vault.Open(ctx, sqliteAt(t, path), wrap(key), &vault.Config{SweepEvery: -1, WorkEvery: -1})
 			}
 			v := must.Get(open(t.Context()))(t)
 			t.Cleanup(func() { v.Close() })
@@ -621,14 +602,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 // rotations counts the log entries of destroyed keys of a tenant.
 func rotations(t *testing.T, c *vault.Owner) int {
 	t.Helper()
-	n := 0
-	for e, err := range c.AllLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"}) {
-		must.Do(t, err)
-		if strings.Contains(e.Message, "destroyed") {
-			n++
-		}
-	}
-	return n
+	return strings.Count(strings.Join(messages(t, c.Client, vault.ListLogsParams{EntityType: "tenant"}), "\n"), "destroyed")
 }
 
 // TestRotateAllDataKeys rotates the keys of all tenants, stops in the middle, and

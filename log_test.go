@@ -21,7 +21,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -274,8 +273,7 @@ func (s *readLogger) ReadToken(ctx context.Context, r storage.Reading) (storage.
 
 func readLogged(t *testing.T, cfg *vault.Config) (*vaulttest.Vault, *readLogger) {
 	t.Helper()
-	database := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	store := &readLogger{spy: &spy{Storage: database}}
+	store := &readLogger{spy: &spy{Storage: sqliteAt(t, ":memory:")}}
 	return vaulttest.OpenStorage(t, store, cfg), store
 }
 
@@ -363,8 +361,7 @@ func TestLogRetentionIsChecked(t *testing.T) {
 		0: true, 24 * time.Hour: true, year: true,
 		-1: false, -year: false, 1: false, 24*time.Hour - 1: false,
 	} {
-		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-		v, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{LogRetention: retention, SweepEvery: -1, WorkEvery: -1})
+		v, err := vault.Open(t.Context(), sqliteAt(t, ":memory:"), vault.NewKey(), &vault.Config{LogRetention: retention, SweepEvery: -1, WorkEvery: -1})
 		switch {
 		case ok && err == nil:
 			err = v.Close()
@@ -456,8 +453,7 @@ func (s *logsStay) DeleteLogs(ctx context.Context, tenant storage.ID, before tim
 // A failure for one tenant is reported, and the entries of the others are deleted.
 func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	s := &logsStay{Storage: store}
+	s := &logsStay{Storage: sqliteAt(t, ":memory:")}
 	v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
 	_, other := v.NewTenant(t, "Other")
 	s.of = v.Acme.ID
@@ -504,8 +500,7 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 		err   error
 		calls int
 	}{"a backlog": {nil, 10_000}, "a database that is down": {errDown, 10}} {
-		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-		s := &endlessLogs{Storage: store, err: test.err, tenants: many}
+		s := &endlessLogs{Storage: sqliteAt(t, ":memory:"), err: test.err, tenants: many}
 		v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
 		wantError(t, name, must.Err(v.Sweep(t.Context())), test.err)
 		same(t, name+": pieces", s.calls, test.calls)
@@ -530,11 +525,8 @@ func (s *askedStore) Ping(ctx context.Context) error {
 
 func askedVault(t *testing.T, hang chan struct{}) (*vault.Vault, *askedStore) {
 	t.Helper()
-	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	store := &askedStore{Storage: db, hang: hang}
-	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
-	t.Cleanup(func() { v.Close() })
-	return v, store
+	store := &askedStore{Storage: sqliteAt(t, ":memory:"), hang: hang}
+	return openVault(t, store, vault.NewKey(), vault.Config{}), store
 }
 
 // However many probes there are, the database is queried once a second.
@@ -588,11 +580,11 @@ func fullAudit(t *testing.T, test func(*testing.T, *vaulttest.Vault)) {
 	})
 }
 
-// about returns the messages of entries, oldest first.
-func about(t *testing.T, v *vaulttest.Vault, f vault.ListLogsParams) []string {
+// messages returns the messages of entries, oldest first.
+func messages(t *testing.T, c *vault.Client, f vault.ListLogsParams) []string {
 	t.Helper()
 	all := []string{}
-	for e, err := range v.Owner.AllLogs(t.Context(), f) {
+	for e, err := range c.AllLogs(t.Context(), f) {
 		must.Do(t, err)
 		all = append(all, e.Message)
 	}
@@ -612,14 +604,14 @@ func TestDeniedCalls(t *testing.T) {
 		wantError(t, "DeleteToken", reader.DeleteToken(ctx, "x"), vault.ErrForbidden)
 		wantError(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "x")), vault.ErrNotFound)
 		want := []string{"Denied: GetToken (token:read)", "Denied: DeleteToken (token:delete)"}
-		same(t, "entries", about(t, v, denied), want)
+		same(t, "entries", messages(t, v.Owner.Client, denied), want)
 
 		v.Clock.Advance(time.Second)
 		for range 2 {
 			_, _ = reader.GetToken(ctx, "x")
 		}
 		want = append(want, "Denied 3 times: GetToken (token:read)")
-		same(t, "entries after a second", about(t, v, denied), want)
+		same(t, "entries after a second", messages(t, v.Owner.Client, denied), want)
 		page := must.Get(v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationDenied}))(t)
 		app := reader.ApplicationID()
 		if e := page.Data[0]; e.ActorID != app || e.EntityType != "application" || e.EntityID != app.String() || e.Origin != "192.0.2.7" {
@@ -641,7 +633,7 @@ func TestDeniedInATransaction(t *testing.T) {
 	tx := must.Get(db.BeginTx(t.Context(), nil))(t)
 	wantError(t, "DeleteToken", holding(t, v, "token:create").InTx(tx).DeleteToken(t.Context(), "x"), vault.ErrForbidden)
 	must.Do(t, tx.Rollback())
-	same(t, "entries", about(t, v, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
+	same(t, "entries", messages(t, v.Owner.Client, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
 }
 
 func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
@@ -658,11 +650,11 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 		for _, err := range revealing(t, v).Import(ctx, rows, nil) {
 			must.Do(t, err)
 		}
-		same(t, "rows", about(t, v, vault.ListLogsParams{Operation: vault.OperationImport}),
+		same(t, "rows", messages(t, v.Owner.Client, vault.ListLogsParams{Operation: vault.OperationImport}),
 			[]string{"Import: of 4 rows 2 refused, 0 skipped", "Import: row 2 refused", "Import: row 4 refused"})
 
 		reads := vault.ListLogsParams{EntityType: "log", Operation: vault.OperationRead}
-		before := len(about(t, v, reads)) // a read too, which the next read sees
+		before := len(messages(t, v.Owner.Client, reads)) // a read too, which the next read sees
 		must.Get(v.Management.ListLogs(ctx, vault.ListLogsParams{}))(t)
 		batch, err := v.Management.NextLogs(ctx, "", 0)
 		if err != nil {
@@ -678,7 +670,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 			break
 		}
 		must.Do(t, v.Management.ExportEvidence(ctx, new(strings.Builder)))
-		if got := about(t, v, reads); len(got) != before+5 || got[0] != "Log read" {
+		if got := messages(t, v.Owner.Client, reads); len(got) != before+5 || got[0] != "Log read" {
 			t.Errorf("%d reads of the log after %d: %q", len(got), before, got)
 		}
 		types, err := v.Management.ListEntityTypes(ctx)
@@ -696,14 +688,11 @@ func TestStartAndStop(t *testing.T) {
 	t.Parallel()
 	ctx, path, key := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 	clock := vaulttest.NewClock(vaulttest.Start)
-	cfg := &vault.Config{FullAudit: true, Now: clock.Now, SweepEvery: -1, WorkEvery: -1}
+	cfg := vault.Config{FullAudit: true, Now: clock.Now}
 	var acme *vault.Tenant
 	for range 2 {
-		v, err := vault.Open(ctx, onDisk(t, path), key, cfg)
-		must.Do(t, err)
-		if acme, err = v.EnsureTenant(ctx, "Acme"); err != nil {
-			t.Fatal(err)
-		}
+		v := openVault(t, sqliteAt(t, path), key, cfg)
+		acme = must.Get(v.EnsureTenant(ctx, "Acme"))(t)
 		app := must.Get(v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
 		c := authenticated(t, v, app.Key)
 		for range 3 {
@@ -713,8 +702,7 @@ func TestStartAndStop(t *testing.T) {
 		clock.Advance(time.Minute)
 	}
 	cfg.FullAudit = false
-	v := must.Get(vault.Open(ctx, onDisk(t, path), key, cfg))(t)
-	defer v.Close()
+	v := openVault(t, sqliteAt(t, path), key, cfg)
 	var got []string
 	for e, err := range v.Tenant(acme.ID).AllLogs(ctx, vault.ListLogsParams{}) {
 		must.Do(t, err)

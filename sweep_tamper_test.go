@@ -17,7 +17,7 @@ import (
 // altered, the call fails, the row stays, and there is an alarm.
 func TestAlteredTokensAreNotDeleted(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	ctx, o := t.Context(), v.Owner
 	refused := func(what, id string, failed bool) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestAlteredTokensAreNotDeleted(t *testing.T) {
 // person's metadata, and erases the others.
 func TestEraseLeavesAlteredTokens(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	const bad = 250 // more than one piece
 	for i := range bad + 2 {
 		id := fmt.Sprint("jane", i)
@@ -69,7 +69,7 @@ func TestEraseLeavesAlteredTokens(t *testing.T) {
 // The same for applications, reactors, proxies and sessions.
 func TestAlteredRecordsAreNotDeleted(t *testing.T) {
 	t.Parallel()
-	v, exec, heard := alarmed(t)
+	v, exec, heard := alarmed(t, vault.Config{})
 	ctx, o := t.Context(), v.Owner
 	must.Get(v.Public.CreateSession(ctx))(t)
 	must.Get(o.CreateReactor(ctx, reactorParams("r")))(t)

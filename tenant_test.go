@@ -21,7 +21,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -111,7 +110,7 @@ func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (b
 // rest.
 func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	t.Parallel()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	store := sqliteAt(t, ":memory:")
 	p := &purgeFails{Storage: store, fails: true}
 	v := vaulttest.OpenStorage(t, p, nil)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
@@ -325,8 +324,7 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 		"an empty key": {&vault.Key{}, 0, "master key"},
 		"a bad config": {vault.NewKey(), -1, "Config.LogRetention"},
 	} {
-		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-		runtime := &closable{}
+		store, runtime := sqliteAt(t, ":memory:"), &closable{}
 		_, err := vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, LogRetention: test.keep})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
@@ -496,10 +494,8 @@ func TestConcurrentSweeps(t *testing.T) {
 // A vault sweeps in the background.
 func TestVaultSweepsInTheBackground(t *testing.T) {
 	t.Parallel()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	clock := vaulttest.NewClock(vaulttest.Start)
-	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{Now: clock.Now, SweepEvery: time.Millisecond}))(t)
-	defer v.Close()
+	store, clock := sqliteAt(t, ":memory:"), vaulttest.NewClock(vaulttest.Start)
+	v := openVault(t, store, vault.NewKey(), vault.Config{Now: clock.Now, SweepEvery: time.Millisecond})
 	tenant := tenantOf(t, v)
 	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	clock.Advance(time.Hour)
@@ -594,9 +590,7 @@ func TestListOfTenantsFailsWithItsMasterKey(t *testing.T) {
 	down := errors.New("kms: deadline exceeded")
 	path, key := filepath.Join(t.TempDir(), "vault.db"), &service{AEAD: vault.NewKey()}
 	open := func() *vault.Vault {
-		v := must.Get(vault.Open(t.Context(), onDisk(t, path), key, &vault.Config{SweepEvery: -1, WorkEvery: -1}))(t)
-		t.Cleanup(func() { _ = v.Close() })
-		return v
+		return openVault(t, sqliteAt(t, path), key, vault.Config{})
 	}
 	tenantOf(t, open())
 	v := open() // it has unwrapped no ring of a tenant
@@ -634,8 +628,7 @@ func (p *purgeNever) LogTenants(ctx context.Context, before time.Time, after sto
 // if the tenant has very many.
 func TestRetentionDoesNotWaitForDeletedTenants(t *testing.T) {
 	t.Parallel()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	p := &purgeNever{purgeFails: purgeFails{Storage: store, fails: true}}
+	p := &purgeNever{purgeFails: purgeFails{Storage: sqliteAt(t, ":memory:"), fails: true}}
 	v := vaulttest.OpenStorage(t, p, &vault.Config{LogRetention: 24 * time.Hour})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
 	p.fails, p.looked = false, 0
