@@ -78,6 +78,17 @@ var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
 	},
 }
 
+// opened returns a vault without background work and without a horizon, which only
+// this package can set, and its tenant.
+func opened(t *testing.T, store Storage, cfg Config) (*Vault, *Owner) {
+	t.Helper()
+	cfg.SweepEvery, cfg.WorkEvery = -1, -1
+	v := must.Get(Open(t.Context(), store, NewKey(), &cfg))(t)
+	t.Cleanup(func() { _ = v.Close() })
+	v.core.Horizon = 0
+	return v, v.Tenant(must.Get(v.CreateTenant(t.Context(), "Acme"))(t).ID)
+}
+
 // sharedStore is a storage that an application can share.
 type sharedStore interface {
 	storage.Storage
@@ -102,28 +113,23 @@ func (r *refusals) Write(ctx context.Context, ch *storage.Change) error {
 }
 
 // TestRotationWaitsForATransaction keeps a transaction open during a rotation,
-// whose writes are refused several times, and reads the token afterwards. The
-// horizon is set to zero, which only this package can do.
+// whose writes are refused several times, and reads the token afterwards.
 func TestRotationWaitsForATransaction(t *testing.T) {
 	t.Parallel()
 	for name, open := range sharedDatabases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			opened, db := open(t)
+			shared, db := open(t)
 			defer db.Close()
-			store := &refusals{sharedStore: opened.(sharedStore), refused: make(chan struct{}, 2)}
-			v := must.Get(Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
-			defer v.Close()
-			v.core.Horizon = 0
-			tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
+			store := &refusals{sharedStore: shared.(sharedStore), refused: make(chan struct{}, 2)}
+			v, c := opened(t, store, Config{})
 			tx := must.Get(db.BeginTx(ctx, nil))(t)
-			c := v.Tenant(tenant.ID)
 			tok := must.Get(c.InTx(tx).CreateToken(ctx, TokenParams{Type: TypeGeneric, Data: "secret"}))(t)
 			var committed atomic.Bool
 			early, rotated := make(chan bool, 1), make(chan error, 1)
 			go func() {
-				err := v.RotateDataKeys(ctx, tenant.ID, nil)
+				err := v.RotateDataKeys(ctx, c.TenantID(), nil)
 				early <- !committed.Load()
 				rotated <- err
 			}()
@@ -143,7 +149,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			must.Same(t, "after the rotation", `"secret"`, string(must.Get(c.GetToken(ctx, tok.ID))(t).Data))
-			state, err := v.core.Tenants.Reload(ctx, tenant.ID)
+			state, err := v.core.Tenants.Reload(ctx, c.TenantID())
 			if err != nil || state.Ring.Retired() || state.Ring.Version() != 2 {
 				t.Errorf("the ring is at version %d (%v), want 2 with the old key destroyed", state.Ring.Version(), err)
 			}
@@ -161,20 +167,16 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			ctx := context.Background()
 			store, db := open(t)
 			defer db.Close()
-			v := must.Get(Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, KeyAge: 10 * time.Second}))(t)
-			defer v.Close()
-			v.core.Horizon = 0
-			tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
-			old := must.Get(v.core.Tenants.Get(ctx, tenant.ID))(t)
-			must.Do(t, v.RotateDataKeys(ctx, tenant.ID, nil))
+			v, outside := opened(t, store, Config{KeyAge: 10 * time.Second})
+			old := must.Get(v.core.Tenants.Get(ctx, outside.TenantID()))(t)
+			must.Do(t, v.RotateDataKeys(ctx, outside.TenantID(), nil))
 			tx := must.Get(db.BeginTx(ctx, nil))(t)
 			defer func() { _ = tx.Rollback() }()
-			c := v.Tenant(tenant.ID).InTx(tx)
-			op := begun(t, c.Client)
+			op := begun(t, outside.InTx(tx).Client)
 			op.State = old // as on a node that has not read the keys again
 			rec := must.Get(applications.All.Create(ctx, op, &applications.Params{Name: "A", Type: string(ApplicationPrivate), Permissions: []string{string(PermissionTokenRead)}}))(t)
 			must.Do(t, tx.Commit())
-			must.Match(t, "what was sealed under the old keys", must.Err(v.Tenant(tenant.ID).GetApplication(ctx, rec.ID)), nil)
+			must.Match(t, "what was sealed under the old keys", must.Err(outside.GetApplication(ctx, rec.ID)), nil)
 		})
 	}
 }
@@ -183,11 +185,8 @@ func TestTransactionAcrossARotation(t *testing.T) {
 // and a row with other columns is altered.
 func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
 	t.Parallel()
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	v := must.Get(Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
-	defer v.Close()
-	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-	c, yes := v.Tenant(tenant.ID), true
+	_, c := opened(t, must.Get(sqlite.Open(t.Context(), ":memory:"))(t), Config{})
+	yes := true
 	for name, change := range map[string]func(*storage.Token){
 		"nothing":     func(*storage.Token) {},
 		"fingerprint": func(row *storage.Token) { row.Fingerprint[0]++ },
@@ -273,14 +272,10 @@ func (s *slowStore) ListTokens(ctx context.Context, f storage.TokenFilter) ([]st
 // slow opens a vault with a tenant on a slow store.
 func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
 	t.Helper()
-	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	store := &slowStore{Storage: db}
-	cfg.SweepEvery, cfg.WorkEvery, cfg.KeyAge = -1, -1, time.Nanosecond
-	v := must.Get(Open(t.Context(), store, NewKey(), &cfg))(t)
-	t.Cleanup(func() { v.Close() })
-	v.core.Horizon = 0
-	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-	return v, store, tenant.ID
+	store := &slowStore{Storage: must.Get(sqlite.Open(t.Context(), ":memory:"))(t)}
+	cfg.KeyAge = time.Nanosecond
+	v, c := opened(t, store, cfg)
+	return v, store, c.TenantID()
 }
 
 // begun returns an operation of a client.
@@ -367,20 +362,16 @@ func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 	t.Parallel()
 	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	store := &refusingStore{Storage: db}
-	v := must.Get(Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
-	defer v.Close()
-	v.core.Horizon = 0
-	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-	c := v.Tenant(tenant.ID)
+	v, c := opened(t, store, Config{})
 	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
 	store.before = func() {
-		must.Match(t, "rotate", v.RotateDataKeys(t.Context(), tenant.ID, nil), nil)
+		must.Match(t, "rotate", v.RotateDataKeys(t.Context(), c.TenantID(), nil), nil)
 	}
 	out := must.Get(c.Tokenize(t.Context(), []string{"a", "b", "c"}))(t)
 	var ids []string
 	must.Do(t, out.Decode(&ids))
 	for _, id := range ids {
-		row, err := db.Tokens(t.Context(), storage.ID(tenant.ID), []string{id})
+		row, err := db.Tokens(t.Context(), storage.ID(c.TenantID()), []string{id})
 		if err != nil || len(row) != 1 || row[0].KeyVersion != 2 {
 			t.Errorf("%s: %v, and sealed under another key than 2", id, err)
 			continue
@@ -504,12 +495,9 @@ func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 	t.Helper()
 	ctx := t.Context()
 	store := must.Get(sqlite.Open(ctx, ":memory:"))(t)
-	v := must.Get(Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: panicking{}, Egress: EgressPolicy{AllowHTTP: true, AllowPrivate: true}}))(t)
-	t.Cleanup(func() { _ = v.Close() })
-	v.core.Horizon = 0
-	tenant := must.Get(v.CreateTenant(ctx, "Acme"))(t)
-	op := begun(t, v.Tenant(tenant.ID).Client)
-	r := must.Get(v.Tenant(tenant.ID).CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}}))(t)
+	v, c := opened(t, store, Config{Runtime: panicking{}, Egress: EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	op := begun(t, c.Client)
+	r := must.Get(c.CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}}))(t)
 	caller := op.Identity
 	if payload.Caller.Masked {
 		caller = caller.Masked()
@@ -519,7 +507,7 @@ func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 	ch := op.Change()
 	ch.InsertJobs = []storage.Job{job}
 	must.Do(t, store.Write(ctx, ch))
-	return v, tenant.ID, lease(t, v, tenant.ID)
+	return v, c.TenantID(), lease(t, v, c.TenantID())
 }
 
 // panicking is a runtime that panics.
@@ -609,12 +597,8 @@ func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
 // same change, so it is made once.
 func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	store := &unsureStore{Storage: db}
-	v := must.Get(Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1}))(t)
-	t.Cleanup(func() { v.Close() })
-	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
-	c := v.Tenant(tenant.ID)
+	store := &unsureStore{Storage: must.Get(sqlite.Open(t.Context(), ":memory:"))(t)}
+	_, c := opened(t, store, Config{})
 	store.armed.Store(true)
 	tok := must.Get(c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}))(t)
 	page := must.Get(c.ListTokens(t.Context(), ListTokensParams{}))(t)
