@@ -204,39 +204,36 @@ func TestProxyRules(t *testing.T) {
 		"require_auth", "request_transform.code", "response_transform.y", "key")
 }
 
-// picky is a runtime that refuses some code and runs none.
-type picky struct{ checked []string }
-
-func (p *picky) Check(_ context.Context, program script.Program) error {
-	p.checked = append(p.checked, program.Source)
-	if strings.Contains(program.Source, "syntax error") {
-		return fmt.Errorf("line 1: %w", vault.ErrCode)
-	}
-	return nil
-}
-
-func (p *picky) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
-	return nil, errors.New("runs nothing")
-}
-
-func (p *picky) Close() error { return nil }
-
-// Code is checked when it is written, and only if it has changed.
+// Code is checked when it is written, and only if it has changed. An error is reported
+// at the field that holds the code.
 func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	t.Parallel()
-	runtime := &picky{}
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: runtime})
+	checks := 0
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: checking(func(source string) error {
+		checks++
+		if source == "syntax error" {
+			return &script.Error{Kind: script.Invalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}}
+		}
+		return nil
+	})})
 	bad := reactorParams("bad")
 	bad.Code = "syntax error"
 	wantError(t, "create", must.Err(v.Owner.CreateReactor(t.Context(), bad)), vault.ErrCode)
 	r := must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("good")))(t)
 	wantError(t, "patch", must.Err(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))), vault.ErrCode)
-	checks := len(runtime.checked)
+	before := checks
 	must.Get(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)))(t)
-	same(t, "checks of code that stays", len(runtime.checked)-checks, 0)
-	for _, p := range []vault.ProxyParams{{RequestTransform: &vault.ProxyTransform{Code: "syntax error"}}, {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}}} {
+	same(t, "checks of code that stays", checks-before, 0)
+	for field, p := range map[string]vault.ProxyParams{
+		"request_transform.code":  {RequestTransform: &vault.ProxyTransform{Code: "syntax error"}},
+		"response_transform.code": {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}},
+	} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
-		wantError(t, "a transform", must.Err(v.Owner.CreateProxy(t.Context(), p)), vault.ErrCode)
+		_, err := v.Owner.CreateProxy(t.Context(), p)
+		wantError(t, field, err, vault.ErrCode)
+		if failed, ok := errors.AsType[*script.Error](err); !ok || failed.Messages[field] == nil || len(failed.Messages) != 1 {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 	reactors := must.Get(v.Owner.ListReactors(t.Context(), vault.ListParams{}))(t)
 	proxies := must.Get(v.Owner.ListProxies(t.Context(), vault.ListParams{}))(t)
@@ -244,35 +241,16 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	same(t, "code", reactors.Data[0].Code, code)
 }
 
-// refusing is a runtime whose checks fail.
-type refusing struct {
-	vault.Runtime
-	err error
+// checking is a runtime that checks code with a function, and runs none.
+type checking func(source string) error
+
+func (c checking) Check(_ context.Context, p script.Program) error { return c(p.Source) }
+
+func (checking) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
+	return nil, errors.New("runs nothing")
 }
 
-func (refusing) Close() error { return nil }
-
-func (r refusing) Check(context.Context, script.Program) error { return r.err }
-
-// Errors in code are reported at the field that holds the code.
-func TestBadCodeIsReportedAtItsField(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{
-		err: &script.Error{Kind: script.Invalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}},
-	}})
-	for field, p := range map[string]vault.ProxyParams{
-		"request_transform.code":  {RequestTransform: &vault.ProxyTransform{Code: "x"}},
-		"response_transform.code": {ResponseTransform: &vault.ProxyTransform{Code: "x"}},
-	} {
-		p.Name, p.DestinationURL = "x", "https://example.com"
-		_, err := v.Management.CreateProxy(t.Context(), p)
-		failed, ok := errors.AsType[*script.Error](err)
-		if !ok {
-			t.Fatalf("%s: %v", field, err)
-		}
-		same(t, field, failed.Messages, map[string][]string{field: {"line 1: no"}})
-	}
-}
+func (checking) Close() error { return nil }
 
 // The configuration of a proxy is shown only to clients that may read proxies,
 // however others change it.

@@ -341,7 +341,7 @@ func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, script.ErrClosed })
 	wantError(t, "run", must.Err(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrClosed)
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{err: script.ErrClosed}})
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: checking(func(string) error { return script.ErrClosed })})
 	wantError(t, "check", must.Err(v.Owner.CreateReactor(t.Context(), reactorParams("r"))), vault.ErrClosed)
 }
 
