@@ -155,10 +155,7 @@ func inVault(t *testing.T, s *shop) (things [5]int, entries int) {
 		must.Do(t, err)
 		things[i] = total
 	}
-	for _, err := range s.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}) {
-		must.Do(t, err)
-		entries++
-	}
+	entries = len(collect(t, s.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID))
 	tokens, err := s.Owner.ListTokens(ctx, vault.ListTokensParams{})
 	n(0, tokens.Pagination.TotalItems, err)
 	apps, err := s.Owner.ListApplications(ctx, vault.ListApplicationsParams{})
