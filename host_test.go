@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -337,46 +338,14 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	}
 }
 
-// A duplicate that has expired but is not yet deleted does not block a create.
-func TestOnceIgnoresExpiredDuplicates(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	p := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: vaulttest.Start.Add(time.Minute)}
-	create(t, v.Private, p)
-	v.Clock.Advance(2 * time.Minute)
-	p.ExpiresAt = time.Time{}
-	var runs atomic.Int32
-	if _, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p)); err != nil {
-		t.Errorf("after %d runs: %v", runs.Load(), err)
-	}
-	_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
-	same(t, "tokens", total, 1)
-}
-
-// Two applications that act for one user have separate keys, and so do two users of
-// one session.
-func TestOnceScopeIncludesTheUser(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	user, other := uuid.New(), uuid.New()
-	s := session(t, v, vault.SessionGrant{Permissions: []vault.Permission{"token:create"}})
-	var runs atomic.Int32
-	for _, c := range []*vault.Client{
-		v.Private.AsUser(user.String()), revealing(t, v).AsUser(user.String()), v.Owner.AsUser(user.String()).Client, s.AsUser(user.String()), s.AsUser(other.String()), s,
-	} {
-		replays(t, "the work", false)(c.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)))
-	}
-	same(t, "runs", runs.Load(), 6)
-}
-
 // A caller must not be able to move a token to a container where it sees more of
-// the token.
+// the token, and needs token:update on the old and the new containers.
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:update"), rule(2, "/used/", vault.TransformReveal, "token:use", "token:update"),
 		rule(3, "/half/", vault.TransformMask, "token:read", "token:update"), rule(4, "/shut/", vault.TransformRedact, "token:update"), rule(5, "/blind/", vault.TransformMask, "token:update"),
-		rule(6, "/found/", vault.TransformMask, "token:search", "token:update"))
+		rule(6, "/found/", vault.TransformMask, "token:search", "token:update"), rule(7, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
 	for _, tt := range []struct {
 		from, patch string
 		allowed     bool
@@ -395,10 +364,16 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 		{"/half/", `{"containers":["/shut/"]}`, true},
 		{"/used/", `{"containers":["/open/"]}`, true},
 		{"/open/", `{"containers":["/used/"]}`, true},
+		{"/open/", `{"containers":["/theirs/"]}`, false},
+		{"/theirs/", `{"containers":["/open/"]}`, false},
+		{"/open/", `{"containers":["/open/","/theirs/"]}`, false},
+		{"/open/", `{"containers":null}`, false}, // to the default container
+		{"/open/", `{"containers":["/open/deep/"]}`, true},
 	} {
 		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
 		_, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(tt.patch))
 		wantAllowed(t, fmt.Sprint(tt.from, " ", tt.patch), err, tt.allowed)
+		same(t, "it stays in "+tt.from, slices.Equal(get(t, v.Owner.Client, tok.ID).Containers, []string{tt.from}), !tt.allowed)
 	}
 }
 

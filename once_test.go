@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -106,12 +107,13 @@ func TestOnceStoresACopyOfTheToken(t *testing.T) {
 	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
 
-// The same key under another scope, actor or tenant is a different request.
+// The same key under another scope, actor, user or tenant is a different request.
 func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
 	session1, session2 := session(t, v, vault.SessionGrant{Permissions: everything}), session(t, v, vault.SessionGrant{Permissions: everything})
+	user := uuid.NewString()
 	var runs atomic.Int32
 	for name, tt := range map[string]struct {
 		c          *vault.Client
@@ -120,6 +122,9 @@ func TestOnceScope(t *testing.T) {
 		"first": {v.Private, "POST /tokens", "abc"}, "another method": {v.Private, "PUT /tokens", "abc"}, "another path": {v.Private, "POST /tokenize", "abc"},
 		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other.Client, "POST /tokens", "abc"},
 		"the tenant itself": {v.Owner.Client, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
+		"a user of the application": {v.Private.AsUser(user), "POST /tokens", "abc"}, "of another application": {revealing(t, v).AsUser(user), "POST /tokens", "abc"},
+		"of the tenant": {v.Owner.AsUser(user).Client, "POST /tokens", "abc"}, "of a session": {session1.AsUser(user), "POST /tokens", "abc"},
+		"another user of the session": {session1.AsUser(uuid.NewString()), "POST /tokens", "abc"},
 	} {
 		before := runs.Load()
 		for want := range 2 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -434,20 +435,6 @@ func setDeduplication(t *testing.T, v *vaulttest.Vault, on bool) {
 
 func TestDeduplicationReturnsTheExistingToken(t *testing.T) {
 	t.Parallel()
-	v := vaulttest.New(t)
-	first := create(t, v.Private, dedup("secret"))
-	v.Clock.Advance(time.Minute)
-	second := create(t, v.Private, vault.TokenParams{ID: "other", Type: vault.TypeGeneric, Data: "secret", DeduplicateToken: ptr(true),
-		Metadata: map[string]string{"a": "b"}})
-	same(t, "the duplicate", second, first)
-	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {
-		t.Errorf("%d tokens are stored, want 1", total)
-	}
-	wantError(t, "the id that was asked for", must.Err(v.Private.GetToken(t.Context(), "other")), vault.ErrNotFound)
-}
-
-func TestDeduplicationMatches(t *testing.T) {
-	t.Parallel()
 	for name, tt := range map[string]struct {
 		first, second vault.TokenParams
 		want          bool
@@ -458,7 +445,7 @@ func TestDeduplicationMatches(t *testing.T) {
 		"the second without the flag":    {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, false},
 		"another value":                  {dedup("a"), dedup("b"), false},
 		"another type":                   {dedup("110000000"), vault.TokenParams{Type: vault.TypeUSBankRoutingNumber, Data: "110000000", DeduplicateToken: ptr(true)}, false},
-		"other containers and metadata":  {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), Containers: []string{"/x/"}, Metadata: map[string]string{"k": "v"}}, true},
+		"other id, containers, metadata": {dedup("a"), vault.TokenParams{ID: "other", Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), Containers: []string{"/x/"}, Metadata: map[string]string{"k": "v"}}, true},
 		"another text of the expression": {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), FingerprintExpression: "{{ data }}"}, false},
 		"a constant expression captures its own kind only": {
 			vault.TokenParams{Type: vault.TypeGeneric, Data: "a", FingerprintExpression: "{{ 'b' }}"}, dedup("b"), false},
@@ -466,9 +453,11 @@ func TestDeduplicationMatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			first, second := create(t, v.Owner.Client, tt.first), create(t, v.Owner.Client, tt.second)
-			same(t, "matches", first.ID == second.ID, tt.want)
-			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
+			first := create(t, v.Private, tt.first)
+			v.Clock.Advance(time.Minute)
+			second := create(t, v.Private, tt.second)
+			same(t, "matches", cmp.Equal(first, second), tt.want)
+			_, total := list(t, v.Private, vault.ListTokensParams{})
 			same(t, "tokens are stored", total, map[bool]int{true: 1, false: 2}[tt.want])
 		})
 	}
@@ -581,8 +570,12 @@ func TestDeduplicationIgnoresExpiredTokens(t *testing.T) {
 		t.Fatal("the expired token was returned")
 	}
 	same(t, "the new token is not found as a duplicate", create(t, v.Private, dedup("a")).ID, second.ID)
-	soon.ExpiresAt = vaulttest.Start.Add(2 * time.Minute)
-	soon.Data = "b"
+	soon.ExpiresAt, soon.Data = v.Clock.Now().Add(time.Minute), "once"
+	create(t, v.Private, soon)
+	v.Clock.Advance(time.Minute)
+	var runs atomic.Int32
+	replays(t, "inside Once", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, dedup("once"))))
+	soon.ExpiresAt, soon.Data = v.Clock.Now().Add(time.Minute), "b"
 	create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
 	patched := update(t, v.Private, second.ID, `{"data":"b"}`)
