@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/mod/modfile"
@@ -41,20 +43,20 @@ type listed struct {
 	Standard   bool
 }
 
-func listPackages(t *testing.T) map[string]listed {
-	t.Helper()
-	out := must.Get(exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./...").Output())(t)
+var listPackages = sync.OnceValues(func() (map[string]listed, error) {
+	out, err := exec.CommandContext(context.Background(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./...").Output()
 	all := map[string]listed{}
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for d := json.NewDecoder(bytes.NewReader(out)); err == nil; {
 		var p listed
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
+		if err = d.Decode(&p); err == nil {
+			all[p.ImportPath] = p
 		}
-		all[p.ImportPath] = p
 	}
-}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return all, err
+})
 
 // below are the internal packages that every feature uses: operations and their
 // dependencies, and the languages of tokens.
@@ -192,7 +194,7 @@ func folder(path string) string {
 // boundary: a backend that cannot import a type cannot use it.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	all := listPackages(t)
+	all := must.Get(listPackages())(t)
 	own := map[string]bool{}
 	for path, p := range all {
 		if path != module && !strings.HasPrefix(path, module+"/") {
@@ -224,7 +226,7 @@ func TestImports(t *testing.T) {
 // indirectly.
 func TestForbiddenDependencies(t *testing.T) {
 	t.Parallel()
-	all := listPackages(t)
+	all := must.Get(listPackages())(t)
 	never := map[string][]string{
 		"":                 {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
@@ -284,19 +286,18 @@ func TestModulesResolve(t *testing.T) {
 	}
 	user := t.TempDir()
 	writeGoFile(t, user, "go.mod", "module example.com/user\n\ngo 1.26.0\n")
-	imports := "package user\n"
+	imports, get := "package user\n", []string{"get"}
 	for _, folder := range append([]string{""}, released...) {
 		if out, err := exec.CommandContext(t.Context(), "git", "-C", clone, "tag", path.Join(folder, version), "HEAD").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if folder != tool && folder != "vaultkms" {
 			imports += "\nimport _ \"" + path.Join(module, folder) + "\"\n"
+			get = append(get, path.Join(module, folder)+"@"+version)
 		}
 	}
 	writeGoFile(t, user, "user.go", imports)
-	for _, folder := range []string{"", "otelvault", "vaultpgx"} {
-		goAsUser(t, user, clone, "get", path.Join(module, folder)+"@"+version)
-	}
+	goAsUser(t, user, clone, get...)
 	packages := goAsUser(t, user, clone, "list", "-deps", "./...")
 	operator := t.TempDir() // who installs the tool
 	writeGoFile(t, operator, "go.mod", "module example.com/operator\n\ngo 1.26.0\n")
