@@ -351,45 +351,6 @@ func TestGrantRules(t *testing.T) {
 	}
 }
 
-// The end of a session or application may be any ISO 8601 date-time.
-func TestDateTimeFormats(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"2030-08-26T19:23:57Z":            "2030-08-26T19:23:57Z",
-		"2030-08-26T19:23:57+02:00":       "2030-08-26T17:23:57Z",
-		"2030-08-26T19:23:57.1234567":     "2030-08-26T19:23:57.123456Z",
-		"2030-08-26T19:23:57":             "2030-08-26T19:23:57Z",
-		"2030-08-26T19:23-07:00":          "2030-08-27T02:23:00Z",
-		"2030-08-26T19:23":                "2030-08-26T19:23:00Z",
-		"2030-08-26T19:23:57+02":          "2030-08-26T17:23:57Z",
-		"20300826T192357Z":                "2030-08-26T19:23:57Z",
-		"20300826T192357.5-0700":          "2030-08-27T02:23:57.5Z",
-		"20300826T1923":                   "2030-08-26T19:23:00Z",
-		"2030-08-26T19:23:57.123456+0200": "",
-		"20300826T192357+02:00":           "",
-		"20300826192357":                  "",
-		"20300826":                        "",
-		"2030-08-26":                      "",
-		"8/26/2030":                       "",
-		"":                                "",
-	} {
-		doc := []byte(`{"expires_at":"` + text + `"}`)
-		var g vault.SessionGrant
-		var a vault.ApplicationParams
-		ofGrant, ofApplication := g.UnmarshalJSON(doc), a.UnmarshalJSON(doc)
-		switch {
-		case want == "":
-			wantFields(t, "grant "+text, ofGrant, "expires_at")
-			wantFields(t, "application "+text, ofApplication, "expires_at")
-		case ofGrant != nil || ofApplication != nil:
-			t.Errorf("%s: %v, %v", text, ofGrant, ofApplication)
-		default:
-			same(t, "grant "+text, g.ExpiresAt.Format(time.RFC3339Nano), want)
-			same(t, "application "+text, a.ExpiresAt.Format(time.RFC3339Nano), want)
-		}
-	}
-}
-
 // A client cannot grant a session more than it has itself.
 func TestGrantCannotExceedTheAuthorizer(t *testing.T) {
 	t.Parallel()

@@ -2,14 +2,12 @@ package vault_test
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -81,12 +79,7 @@ type reactWorld struct {
 
 func newReactWorld(t *testing.T, run goRuntime) *reactWorld {
 	t.Helper()
-	return newReactWorldAt(t, ":memory:", run)
-}
-
-func newReactWorldAt(t *testing.T, path string, run goRuntime) *reactWorld {
-	t.Helper()
-	v := vaulttest.Open(t, path, &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	private := must.Get(v.Private.OwnApplication(t.Context()))(t)
 	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{
 		Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}, ApplicationID: private.ID,
@@ -276,16 +269,13 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 // again.
 func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "vault.db")
-	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) {
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
 		return map[string]any{"raw": map[string]any{"a": "b"}}, nil
 	})
-	db := must.Get(sql.Open("sqlite", path))(t)
-	t.Cleanup(func() { db.Close() })
 	jobs := func(what string, wantDead, wantLiving bool) {
 		t.Helper()
 		var dead, living int
-		err := db.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload <> x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM vault_jobs`).Scan(&dead, &living)
+		err := w.DB.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload <> x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM vault_jobs`).Scan(&dead, &living)
 		must.Do(t, err)
 		same(t, "dead and living jobs "+what, [2]bool{dead == 1, living == 1}, [2]bool{wantDead, wantLiving})
 	}
@@ -331,13 +321,10 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 // A job whose run has ended keeps the result to deliver, but not the arguments.
 func TestArgumentsAreDeletedAfterTheRun(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "vault.db")
-	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-	db := must.Get(sql.Open("sqlite", path))(t)
-	t.Cleanup(func() { db.Close() })
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	size := func() (n int) {
 		t.Helper()
-		must.Do(t, db.QueryRow(`SELECT length(payload) FROM vault_jobs`).Scan(&n))
+		must.Do(t, w.DB.QueryRow(`SELECT length(payload) FROM vault_jobs`).Scan(&n))
 		return n
 	}
 	hook := newReceiver(t)

@@ -361,40 +361,69 @@ func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 	}
 }
 
+// A token expires at an ISO 8601 date or date-time, or at one in the US form. A session
+// and an application end at an ISO 8601 date-time.
 func TestExpiryFormats(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	for text, want := range map[string]string{
-		"8/26/2030":                    "2030-08-26T00:00:00Z",
-		"08/06/2030":                   "2030-08-06T00:00:00Z",
-		"8/26/2030 7:23:57 PM -07:00":  "2030-08-27T02:23:57Z",
-		"8/26/2030 7:23:57 AM +05:30":  "2030-08-26T01:53:57Z",
-		"8/26/2030 12:00:00 AM +00:00": "2030-08-26T00:00:00Z",
-		"8/26/2030 12:00:00 PM":        "2030-08-26T12:00:00Z",
-		"8/26/2030 7:23:57 PM":         "2030-08-26T19:23:57Z",
-		"2030-08-26T19:23:57Z":         "2030-08-26T19:23:57Z",
-		"2030-08-26T19:23:57+02:00":    "2030-08-26T17:23:57Z",
-		"2030-08-26T19:23:57.1234567Z": "2030-08-26T19:23:57.123456Z",
-		"2030-08-26T19:23:57":          "2030-08-26T19:23:57Z",
-		"2030-08-26":                   "2030-08-26T00:00:00Z",
-		"2030-08-26T19:23:57-07":       "2030-08-27T02:23:57Z",
-		"2030-08-26T19:23+02":          "2030-08-26T17:23:00Z",
-		"20300826T192357Z":             "2030-08-26T19:23:57Z",
-		"20300826T192357+0200":         "2030-08-26T17:23:57Z",
-		"20300826T1923":                "2030-08-26T19:23:00Z",
-		"20300826":                     "2030-08-26T00:00:00Z",
+	for text, want := range map[string]struct{ token, end string }{ // "" is refused
+		"8/26/2030":                       {"2030-08-26T00:00:00Z", ""},
+		"08/06/2030":                      {"2030-08-06T00:00:00Z", ""},
+		"8/26/2030 7:23:57 PM -07:00":     {"2030-08-27T02:23:57Z", ""},
+		"8/26/2030 7:23:57 AM +05:30":     {"2030-08-26T01:53:57Z", ""},
+		"8/26/2030 12:00:00 AM +00:00":    {"2030-08-26T00:00:00Z", ""},
+		"8/26/2030 12:00:00 PM":           {"2030-08-26T12:00:00Z", ""},
+		"8/26/2030 7:23:57 PM":            {"2030-08-26T19:23:57Z", ""},
+		"2030-08-26T19:23:57Z":            {"2030-08-26T19:23:57Z", "2030-08-26T19:23:57Z"},
+		"2030-08-26T19:23:57+02:00":       {"2030-08-26T17:23:57Z", "2030-08-26T17:23:57Z"},
+		"2030-08-26T19:23:57.1234567Z":    {"2030-08-26T19:23:57.123456Z", "2030-08-26T19:23:57.123456Z"},
+		"2030-08-26T19:23:57.1234567":     {"2030-08-26T19:23:57.123456Z", "2030-08-26T19:23:57.123456Z"},
+		"2030-08-26T19:23:57":             {"2030-08-26T19:23:57Z", "2030-08-26T19:23:57Z"},
+		"2030-08-26":                      {"2030-08-26T00:00:00Z", ""},
+		"2030-08-26T19:23:57-07":          {"2030-08-27T02:23:57Z", "2030-08-27T02:23:57Z"},
+		"2030-08-26T19:23-07:00":          {"2030-08-27T02:23:00Z", "2030-08-27T02:23:00Z"},
+		"2030-08-26T19:23+02":             {"2030-08-26T17:23:00Z", "2030-08-26T17:23:00Z"},
+		"2030-08-26T19:23":                {"2030-08-26T19:23:00Z", "2030-08-26T19:23:00Z"},
+		"20300826T192357Z":                {"2030-08-26T19:23:57Z", "2030-08-26T19:23:57Z"},
+		"20300826T192357+0200":            {"2030-08-26T17:23:57Z", "2030-08-26T17:23:57Z"},
+		"20300826T192357.5-0700":          {"2030-08-27T02:23:57.5Z", "2030-08-27T02:23:57.5Z"},
+		"20300826T1923":                   {"2030-08-26T19:23:00Z", "2030-08-26T19:23:00Z"},
+		"20300826":                        {"2030-08-26T00:00:00Z", ""},
+		"":                                {},
+		"soon":                            {},
+		"2030-08-26T19:23:57+0200":        {},
+		"2030-08-26T19:23:57.123456+0200": {},
+		"20300826T192357+02:00":           {},
+		"20300826192357":                  {},
+		"13/1/2030":                       {},
+		"2/30/2030":                       {},
+		"8/26/30":                         {},
+		"8/26/2030 19:23:57 PM":           {},
+		"1893456000":                      {},
+		"8/26/2030 7:23:57 PM UTC":        {},
 	} {
 		tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
+		if err == nil {
+			same(t, text+" read", get(t, v.Private, tok.ID).ExpiresAt, tok.ExpiresAt)
+		} else {
+			tok = &vault.Token{}
 		}
-		same(t, text, tok.ExpiresAt.Format(time.RFC3339Nano), want)
-		same(t, text+" read", get(t, v.Private, tok.ID).ExpiresAt.Format(time.RFC3339Nano), want)
-	}
-	for _, text := range []string{"", "soon", "2030-08-26T19:23:57+0200", "13/1/2030", "2/30/2030", "8/26/30", "8/26/2030 19:23:57 PM", "1893456000", "8/26/2030 7:23:57 PM UTC"} {
-		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
-		wantFields(t, "expires_at "+text, err, "expires_at")
+		var g vault.SessionGrant
+		var a vault.ApplicationParams
+		doc := []byte(`{"expires_at":"` + text + `"}`)
+		ofGrant, ofApplication := g.UnmarshalJSON(doc), a.UnmarshalJSON(doc)
+		for what, got := range map[string]struct {
+			err  error
+			at   time.Time
+			want string
+		}{"token": {err, tok.ExpiresAt, want.token}, "grant": {ofGrant, g.ExpiresAt, want.end}, "application": {ofApplication, a.ExpiresAt, want.end}} {
+			if got.want == "" {
+				wantFields(t, what+" "+text, got.err, "expires_at")
+				continue
+			}
+			wantError(t, what+" "+text, got.err, nil)
+			same(t, what+" "+text, got.at.Format(time.RFC3339Nano), got.want)
+		}
 	}
 }
 
