@@ -35,21 +35,6 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// Plain permissions are rules on everything with mask, token:use with reveal.
-func TestPlainPermissionsMask(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
-	wantData(t, "read", get(t, v.Private, tok.ID).Data, `"XXcret"`)
-	page, err := v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"})
-	if err != nil || len(page.Data) != 1 {
-		t.Fatalf("search: %v", err)
-	}
-	wantData(t, "search", page.Data[0].Data, `"XXcret"`)
-	out := must.Get(v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))(t)
-	wantData(t, "use", out, `"secret"`)
-}
-
 // Containers inherit downward, and only along whole segments.
 func TestContainersInherit(t *testing.T) {
 	t.Parallel()

@@ -488,11 +488,11 @@ func TestDamagedTenantIsAnError(t *testing.T) {
 	}
 }
 
-// The database sees only sealed or hashed values.
+// The database sees only sealed or hashed values, and no entry of the log holds one.
 func TestStorageSeesNoValues(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	secrets := []string{visa, "s3cr3t", "m3tadata", "keyname", "ind3x"}
+	secrets := []string{visa, mastercard, "s3cr3t", "m3tadata", "keyname", "ind3x"}
 	see := func(where string, parts ...[]byte) {
 		for _, part := range parts {
 			for _, s := range secrets {
@@ -515,10 +515,15 @@ func TestStorageSeesNoValues(t *testing.T) {
 		}
 		for _, e := range ch.Logs {
 			see("a log entry", []byte(e.Message+e.EntityID))
+			for _, part := range []string{"987", "4242"} {
+				must.Lack(t, "a log entry", e.Message+e.EntityType+e.Operation, part)
+			}
 		}
 		return nil
 	}
-	tokenize(t, v.Owner.Client, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
+	tokenize(t, v.Owner.Client, `["s3cr3t",{"id":"card","type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
+	update(t, v.Private, "card", `{"data":{"number":"`+mastercard+`"}}`)
+	detokenize(t, v.Private, `"{{ card }}"`)
 	must.Get(v.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}))(t)
 	must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}))(t)
 }

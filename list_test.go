@@ -201,9 +201,19 @@ func TestIterators(t *testing.T) {
 		func(x *vault.Proxy) string { return x.ID.String() }), proxies)
 	same(t, "sessions", collect(t, v.Management.AllSessions(ctx),
 		func(s *vault.SessionInfo) string { return s.ID.String() }), sessions)
+	for range v.Management.AllSessions(ctx) {
+		break // ends the walk
+	}
+	refused := 0
 	for _, err := range v.Private.AllLogs(ctx, vault.ListLogsParams{}) {
 		wantError(t, "the log for a private key", err, vault.ErrForbidden)
+		refused++
 	}
+	for _, err := range v.Public.AllTokens(ctx, vault.ListTokensParams{}) {
+		wantError(t, "tokens for a public key", err, vault.ErrForbidden)
+		refused++
+	}
+	same(t, "refused walks", refused, 2)
 }
 
 // During concurrent writes, items that existed throughout come exactly once.

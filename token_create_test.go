@@ -103,21 +103,6 @@ func TestTokenIDRules(t *testing.T) {
 	}
 }
 
-func TestTakenTokenIDIsAConflict(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	first := create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "first"})
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "second"})
-	wantError(t, "second", err, vault.ErrConflict)
-	wantSilent(t, err, "first", "second")
-	wantData(t, "data", get(t, v.Owner.Client, first.ID).Data, `"first"`)
-	same(t, "log", operations(t, v, "taken"), []string{"create", "read"})
-	_, other := v.NewTenant(t, "Other")
-	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "theirs"}); err != nil {
-		t.Errorf("the id in another tenant: %v", err)
-	}
-}
-
 // Of several concurrent creates with one id, one succeeds.
 func TestConcurrentCreatesOfOneID(t *testing.T) {
 	t.Parallel()

@@ -622,20 +622,3 @@ func TestConcurrentUpdatesAreNotLost(t *testing.T) {
 		t.Errorf("lost updates:%s", &want)
 	}
 }
-
-func TestDeleteToken(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	kept := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	wantError(t, "without the permission", holding(t, v, "token:read").DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
-	only := private(t, v, rule(1, "/pci/", vault.TransformReveal, everything...))
-	wantError(t, "without a rule", only.DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
-	must.Do(t, v.Private.DeleteToken(t.Context(), tok.ID))
-	wantError(t, "again", v.Private.DeleteToken(t.Context(), tok.ID), vault.ErrNotFound)
-	wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
-	found, total := list(t, v.Private, vault.ListTokensParams{})
-	same(t, "list", found, []string{kept.ID})
-	same(t, "total", total, 1)
-	same(t, "log", operations(t, v, tok.ID), []string{"create", "delete"})
-}
