@@ -345,7 +345,8 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:update"), rule(2, "/used/", vault.TransformReveal, "token:use", "token:update"),
 		rule(3, "/half/", vault.TransformMask, "token:read", "token:update"), rule(4, "/shut/", vault.TransformRedact, "token:update"), rule(5, "/blind/", vault.TransformMask, "token:update"),
-		rule(6, "/found/", vault.TransformMask, "token:search", "token:update"), rule(7, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
+		rule(6, "/found/", vault.TransformMask, "token:search", "token:update"),
+		rule(7, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
 	for _, tt := range []struct {
 		from, patch string
 		allowed     bool

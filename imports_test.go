@@ -44,7 +44,8 @@ type listed struct {
 }
 
 var listPackages = sync.OnceValues(func() (map[string]listed, error) {
-	out, err := exec.CommandContext(context.Background(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./...").Output()
+	list := []string{"list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./..."}
+	out, err := exec.CommandContext(context.Background(), "go", list...).Output()
 	all := map[string]listed{}
 	for d := json.NewDecoder(bytes.NewReader(out)); err == nil; {
 		var p listed

@@ -93,6 +93,7 @@ var inTxAdmin = []inTxCase{
 
 // notInTx are the methods that cannot be part of a transaction.
 var notInTx = []string{
-	"DiscardJob", "Export", "ExportEvidence", "FollowLogs", "GetTenant", "Import", "InvokeProxy", "ListJobs", "LogCheckpoint", "LogConsistency", "LogProof",
-	"NextLogs", "Once", "PatchTenant", "React", "ReactAsync", "ReplaceTenant", "RetryJob", "RotateWebhookSecret", "Stats", "TestRun",
+	"DiscardJob", "Export", "ExportEvidence", "FollowLogs", "GetTenant", "Import", "InvokeProxy", "ListJobs",
+	"LogCheckpoint", "LogConsistency", "LogProof", "NextLogs", "Once", "PatchTenant", "React", "ReactAsync",
+	"ReplaceTenant", "RetryJob", "RotateWebhookSecret", "Stats", "TestRun",
 }

@@ -116,7 +116,8 @@ func TestInTxEveryMethod(t *testing.T) {
 	for _, c := range works {
 		delete(untried, c.method)
 	}
-	for _, method := range append([]string{"TenantID", "ApplicationID", "Masked", "From", "RoundTripper"}, notInTx...) { // the first four have no effects
+	withoutEffects := []string{"TenantID", "ApplicationID", "Masked", "From"}
+	for _, method := range slices.Concat(withoutEffects, notInTx, []string{"RoundTripper"}) {
 		delete(untried, method)
 	}
 	same(t, "not tried", len(untried), 0)
@@ -131,7 +132,8 @@ func TestInTxEveryMethod(t *testing.T) {
 			}
 		})
 		same(t, "methods that are refused", refused, notInTx)
-		_, err := f.owner.RoundTripper(nil).RoundTrip(httptest.NewRequestWithContext(f.ctx, "POST", "https://example.com", strings.NewReader("{}")))
+		req := httptest.NewRequestWithContext(f.ctx, "POST", "https://example.com", strings.NewReader("{}"))
+		_, err := f.owner.RoundTripper(nil).RoundTrip(req)
 		wantError(t, "RoundTripper", err, vault.ErrInTx)
 		rollback(t, f.tx)
 		f = newInTx(t, s)

@@ -61,7 +61,8 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vault.db")
 	open := func() *vault.Vault {
 		return openVault(t, sqliteAt(t, path), key, vault.Config{
-			Now: clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, SweepEvery: time.Hour, Evidence: &vault.EvidenceConfig{Every: -1},
+			Now: clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, SweepEvery: time.Hour,
+			Evidence: &vault.EvidenceConfig{Every: -1},
 		})
 	}
 	nodes := []*vault.Vault{open(), open()}
@@ -98,7 +99,8 @@ func TestMasterKeyIsTakenAway(t *testing.T) {
 // without revisions.
 func keyEntries(t *testing.T, v *vault.Vault, tenant uuid.UUID) []string {
 	t.Helper()
-	all := messages(t, v.Tenant(tenant).Client, vault.ListLogsParams{EntityType: "tenant", EntityID: tenant.String(), Operation: vault.OperationKey})
+	about := vault.ListLogsParams{EntityType: "tenant", EntityID: tenant.String(), Operation: vault.OperationKey}
+	all := messages(t, v.Tenant(tenant).Client, about)
 	for i := range all {
 		all[i], _, _ = strings.Cut(all[i], " (revision")
 	}

@@ -122,8 +122,10 @@ func TestOnceScope(t *testing.T) {
 		"first": {v.Private, "POST /tokens", "abc"}, "another method": {v.Private, "PUT /tokens", "abc"}, "another path": {v.Private, "POST /tokenize", "abc"},
 		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other.Client, "POST /tokens", "abc"},
 		"the tenant itself": {v.Owner.Client, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
-		"a user of the application": {v.Private.AsUser(user), "POST /tokens", "abc"}, "of another application": {revealing(t, v).AsUser(user), "POST /tokens", "abc"},
-		"of the tenant": {v.Owner.AsUser(user).Client, "POST /tokens", "abc"}, "of a session": {session1.AsUser(user), "POST /tokens", "abc"},
+		"a user of the application":   {v.Private.AsUser(user), "POST /tokens", "abc"},
+		"of another application":      {revealing(t, v).AsUser(user), "POST /tokens", "abc"},
+		"of the tenant":               {v.Owner.AsUser(user).Client, "POST /tokens", "abc"},
+		"of a session":                {session1.AsUser(user), "POST /tokens", "abc"},
 		"another user of the session": {session1.AsUser(uuid.NewString()), "POST /tokens", "abc"},
 	} {
 		before := runs.Load()

@@ -177,7 +177,8 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	for _, v := range nodes {
 		eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, tok.ID) == nil })
 	}
-	want := []string{"Key set", "Key denied", "Key available again; unavailable since " + vaulttest.Start.Add(time.Minute).Format(time.RFC3339)}
+	since := vaulttest.Start.Add(time.Minute).Format(time.RFC3339)
+	want := []string{"Key set", "Key denied", "Key available again; unavailable since " + since}
 	eventually(t, "the return is in the log", func() bool { return len(keyEntries(t, nodes[1], tenant)) == len(want) })
 	same(t, "messages", keyEntries(t, nodes[1], tenant), want)
 	same(t, "messages of the other tenant", keyEntries(t, nodes[1], other), []string{})

@@ -148,7 +148,8 @@ func TestReactRefusesBadRequests(t *testing.T) {
 	}
 	same(t, "log of the token: what was refused for its data has used it", operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
 	wantError(t, "without token:use", must.Err(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
-	wantFields(t, "ReactAsync without a callback", must.Err(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})), "callback_url")
+	_, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})
+	wantFields(t, "ReactAsync without a callback", err, "callback_url")
 }
 
 func TestReactorClientActsAsItsApplication(t *testing.T) {

@@ -192,11 +192,14 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"data": "x"}})
-	app, redacted := private(t, v, rule(1, "/", vault.TransformReveal, "token:search")), private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
+	app := private(t, v, rule(1, "/", vault.TransformReveal, "token:search"))
+	redacted := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for name, c := range map[string]*vault.Client{
 		"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked(), "redacted": redacted,
 	} {
-		for _, q := range []string{"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)", "type:card OR (id:ssn AND data:6789)"} {
+		for _, q := range []string{
+			"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)", "type:card OR (id:ssn AND data:6789)",
+		} {
 			after := func() error { return must.Err(c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")) }
 			page := func() error { return must.Err(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})) }
 			for _, err := range []error{page(), after()} {

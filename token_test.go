@@ -416,7 +416,10 @@ func TestExpiryFormats(t *testing.T) {
 			err  error
 			at   time.Time
 			want string
-		}{"token": {err, tok.ExpiresAt, want.token}, "grant": {ofGrant, g.ExpiresAt, want.end}, "application": {ofApplication, a.ExpiresAt, want.end}} {
+		}{
+			"token": {err, tok.ExpiresAt, want.token}, "grant": {ofGrant, g.ExpiresAt, want.end},
+			"application": {ofApplication, a.ExpiresAt, want.end},
+		} {
 			if got.want == "" {
 				wantFields(t, what+" "+text, got.err, "expires_at")
 				continue
