@@ -559,7 +559,8 @@ func TestDeduplicationIgnoresExpiredTokens(t *testing.T) {
 	create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
 	var runs atomic.Int32
-	replays(t, "inside Once", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, dedup("once"))))
+	made := replays(t, "inside Once", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, dedup("once"))))
+	get(t, v.Private, made.Header.Get("Location"))
 	soon.ExpiresAt, soon.Data = v.Clock.Now().Add(time.Minute), "b"
 	create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
