@@ -44,13 +44,16 @@ type composing interface {
 
 // Session is a connection that writes: its settings, and memory for its statements.
 type Session struct {
-	Memory
 	Shard    int64 // shard of the counters that its writes add to
 	Unsynced bool  // it does not wait for the disk
 
-	group Group // with memory of the last one
-	steps []Step
-	args  []any
+	groups [2]Group // of many changes and of a single one, with memory of the last ones
+	group  *Group   // the last one, with rows; nil if released
+	steps  []Step
+	args   []any
+	// readings are rows of many readings and of a single one, logs those of LogReads.
+	readings [2]*wire.Rows
+	logs     *wire.Rows
 }
 
 // parameters returns memory for the parameters of a statement.
@@ -71,7 +74,10 @@ func (s *Session) one(text string, args []any, row func([]driver.Value) error) [
 // Release forgets the rows of the last statements, so that a connection does not
 // keep large ones.
 func (s *Session) Release() {
-	s.group.release()
+	if s.group != nil {
+		s.group.release()
+		s.group = nil
+	}
 	clear(s.args)
 	clear(s.steps)
 }

@@ -25,8 +25,7 @@ func (AsOne) Guard(*storage.Change) error { return nil }
 
 // Create implements Composer.
 func (AsOne) Create(s *Session, changes []*storage.Change) []Step {
-	s.group.add(&s.Memory, changes, s.Shard, false)
-	text, args := s.group.one(s.parameters())
+	text, args := s.gather(changes, false).one(s.parameters())
 	return s.one(text, args, nil)
 }
 

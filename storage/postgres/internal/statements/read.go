@@ -28,10 +28,9 @@ var readColumns = sqlstore.SmallBodies(MaxSharedBody)
 
 // Read reads the tokens of a batch and logs the reads in one statement.
 func (AsOne) Read(s *Session, batch []*Reading) []Step {
-	rows := s.Row(readingColumns)
-	if len(batch) > 1 {
-		rows = s.Rows(readingColumns)
-	}
+	single := len(batch) == 1
+	rows := emptied(s.readings[wire.BoolByte(single)], readingColumns, single)
+	s.readings[wire.BoolByte(single)] = rows
 	for i, r := range batch {
 		rows.Int(int64(i), sqlstore.NotNull)
 		putReading(rows, &r.Reading)
@@ -50,7 +49,8 @@ func (AsOne) Read(s *Session, batch []*Reading) []Step {
 
 // LogReads logs reads of any tenants.
 func (AsOne) LogReads(s *Session, changes []*storage.Change) []Step {
-	logs := s.Rows(groupLogColumns)
+	logs := emptied(s.logs, groupLogColumns, false)
+	s.logs = logs
 	for _, c := range changes {
 		for i := range c.Logs {
 			logs.Bytes(c.Tenant[:], sqlstore.NotNull)

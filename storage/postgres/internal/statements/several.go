@@ -33,8 +33,7 @@ func (AsSteps) Guard(c *storage.Change) error {
 
 // Create implements Composer.
 func (AsSteps) Create(s *Session, changes []*storage.Change) []Step {
-	s.group.add(&s.Memory, changes, s.Shard, true)
-	return s.group.several()
+	return s.gather(changes, true).several()
 }
 
 // write makes the part a separate statement.
