@@ -62,9 +62,10 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		// 32 (BenchmarkGet).
 		relaxed := config.Clone()
 		relaxed.Runtime["synchronous_commit"] = "off"
-		// Its statements look up rows by unique key, one row after the other,
-		// so a custom plan for each number of rows is not worth its cost.
+		// Its statements look up rows by unique key, one row after the other. So
+		// a custom plan is not worth its cost, and a sort means a wrong index.
 		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
+		relaxed.Runtime["enable_sort"] = "off"
 		if s.loggers, err = link.NewPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
 		}

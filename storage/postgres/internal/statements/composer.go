@@ -47,13 +47,12 @@ type Session struct {
 	Shard    int64 // shard of the counters that its writes add to
 	Unsynced bool  // it does not wait for the disk
 
-	groups [2]Group // of many changes and of a single one, with memory of the last ones
-	group  *Group   // the last one, with rows; nil if released
-	steps  []Step
-	args   []any
-	// readings are rows of many readings and of a single one, logs those of LogReads.
-	readings [2]*wire.Rows
-	logs     *wire.Rows
+	groups   [2]Group // of many changes and of a single one, with memory of the last ones
+	group    *Group   // the last one, with rows; nil if released
+	steps    []Step
+	args     []any
+	readings [2]*wire.Rows // of many readings and of a single one
+	logs     *wire.Rows    // of LogReads
 }
 
 // parameters returns memory for the parameters of a statement.

@@ -91,18 +91,20 @@ var readingTexts = [2][2]string{
 // readingText returns the statement for one or many readings, in a session that
 // is already unsynced or must be made so for the transaction. It looks up each token
 // separately, in the order of the index on ids, whatever the server's statistics are.
+// A session that is unsynced does not sort, so it needs no [sqlstore.InOrder].
 //
 // It leaves out a large body, so that other readings in the statement do not
 // wait for it. It then writes no log entry either, because the token may be
 // deleted before its body is read.
 func readingText(many, sessionUnsynced bool) string {
-	from := "found"
+	from, inOrder := "found", ""
 	if !sessionUnsynced {
 		from += ", (SELECT " + Unsynced + ") AS relaxed"
+		inOrder = ", " + sqlstore.InOrder
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.From(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + readColumns + `
-				FROM vault_tokens t, ` + sqlstore.InOrder + ` WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
+				FROM vault_tokens t` + inOrder + ` WHERE t.tenant_id = r.tenant AND t.id >= r.token AND t.id <= r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) ORDER BY t.id LIMIT 1) AS t),
 		logged AS (INSERT INTO vault_logs (tenant_id, ` + wire.LogColumns.Names("") + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac FROM ` + from + `
