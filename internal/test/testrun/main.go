@@ -100,7 +100,10 @@ const atOnce = 2
 // server returns the environment for the tests, with the URL of a PostgreSQL
 // server, and a function that stops the server.
 func server() (env []string, stop func() error, err error) {
-	env = append(os.Environ(), pgtest.EnvRequire+"=1")
+	// Compilers, linkers and tests allocate much and live for seconds. Collecting
+	// half as often takes a tenth off their time.
+	env = append([]string{"GOGC=200"}, os.Environ()...)
+	env = append(env, pgtest.EnvRequire+"=1")
 	if os.Getenv(pgtest.EnvServer) != "" {
 		return env, func() error { return nil }, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -167,6 +168,7 @@ func TestImportMemoryIsConstant(t *testing.T) {
 // than any row may be.
 func TestEndlessRowsAreRefused(t *testing.T) {
 	const megabytes = 64
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	w := newWorld(t, local)
 	filler := strings.Repeat("x", 1<<20)
 	var most uint64
