@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,7 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// restored is a database on disk that is opened again and again.
+// restored is a database on disk that is opened again and again. It has one of each
+// kind that can be withdrawn.
 type restored struct {
 	*vault.Vault
 	store  *sqlite.Store
@@ -31,6 +31,10 @@ type restored struct {
 	anchor vault.Anchor
 	clock  *vaulttest.Clock
 	tenant uuid.UUID
+
+	deleted, rekeyed, kept *vault.Application
+	session                *vault.Session
+	newKey                 string
 }
 
 func (r *restored) open() {
@@ -102,8 +106,8 @@ func (r *restored) log() []byte {
 	return b.Bytes()
 }
 
-// newRestored returns a vault that erased two tokens after a backup, closed and with
-// the backup in place, and what was kept of its log.
+// newRestored returns a vault that withdrew one of each kind after a backup, closed and
+// with the backup in place, and what was kept of its log.
 func newRestored(t *testing.T) (r *restored, bundle, log []byte) {
 	t.Helper()
 	folder := t.TempDir()
@@ -114,13 +118,15 @@ func newRestored(t *testing.T) (r *restored, bundle, log []byte) {
 	r.open()
 	tenant := must.Get(r.CreateTenant(t.Context(), "Acme"))(t)
 	r.tenant = tenant.ID
-	r.create("aaa", "bbb", "ccc", "ddd")
-	r.erase("ddd")
-	r.create("ddd") // another token with the id
+	r.create("erased", "erased-by-id", "erased-in-tx", "deleted", "kept")
+	r.erase("kept")
+	r.create("kept") // another token with the id
+	r.authorize()
 	r.close()
 	backup := must.Get(os.ReadFile(r.path))(t)
 	r.open()
-	r.erase("aaa", "bbb")
+	r.withdraw()
+	must.Same(t, "before the restore", withdrawn, r.working())
 	bundle, log = r.bundle(), r.log()
 	r.close()
 	must.Do(t, os.WriteFile(r.path, backup, 0o600))
@@ -134,45 +140,6 @@ func files(contents ...[]byte) (all []io.ReadSeeker) {
 	return all
 }
 
-// After a restore, the erasures since the backup are applied again.
-func TestErasuresAreAppliedAgain(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"bundle", "log"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, bundle, log := newRestored(t)
-			file := map[string][]byte{"bundle": bundle, "log": log}[name]
-			r.open()
-			defer func() { r.close() }()
-			again := func(p vault.EraseAgainParams) *vault.ErasedAgain {
-				t.Helper()
-				return must.Get(r.EraseAgain(t.Context(), p))(t)
-			}
-			if _, err := r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}); !errors.Is(err, vault.ErrConflict) {
-				t.Errorf("before the restore is accepted: %v", err)
-			}
-			must.Do(t, r.AcceptRestore(t.Context(), "disk failure"))
-			r.close()
-			r.open()
-			if s, err := r.EvidenceStatus(); err != nil || !s.LacksErasures || !strings.Contains(s.Wrong(), "erasures") {
-				t.Errorf("after the restore: %+v, %v", s, err)
-			}
-			if got := again(vault.EraseAgainParams{Files: files(file), DryRun: true}); got.Count != 2 || got.Erased != 3 || len(r.there()) != 4 {
-				t.Errorf("a dry run: %+v, then %q", got, r.there())
-			}
-			must.Same(t, "erased again", 2, again(vault.EraseAgainParams{Files: files(file)}).Count)
-			must.Same(t, "tokens", []string{"ddd", "ccc"}, r.there())
-			must.Same(t, "once more", 0, again(vault.EraseAgainParams{Files: files(file)}).Count)
-			if s, err := r.EvidenceStatus(); err != nil || s.LacksErasures {
-				t.Errorf("at the end: %+v, %v", s, err)
-			}
-			if report, err := r.VerifyLogs(t.Context(), nil); err != nil || !report.OK() {
-				t.Errorf("the log: %+v, %v", report, err)
-			}
-		})
-	}
-}
-
 // An empty or altered file erases nothing.
 func TestEraseAgainRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
@@ -181,7 +148,7 @@ func TestEraseAgainRefusesOtherFiles(t *testing.T) {
 	defer r.close()
 	must.Do(t, r.AcceptRestore(t.Context(), "disk failure"))
 	for name, file := range map[string][]byte{
-		"an altered bundle":  bytes.ReplaceAll(bundle, []byte(`"entity_id":"aaa"`), []byte(`"entity_id":"ccc"`)),
+		"an altered bundle":  bytes.ReplaceAll(bundle, []byte(`"entity_id":"erased"`), []byte(`"entity_id":"kept"`)),
 		"a part of a bundle": bundle[:len(bundle)/2],
 		"no JSON":            []byte("vault-abc/1\n12\n"),
 		"other JSON":         []byte(`{"id":1}`),
@@ -189,7 +156,7 @@ func TestEraseAgainRefusesOtherFiles(t *testing.T) {
 	} {
 		must.Fail(r.EraseAgain(t.Context(), vault.EraseAgainParams{Files: files(file)}))(t, name, vault.ErrInvalid)
 	}
-	must.Same(t, "tokens that are left", 4, len(r.there()))
+	must.Same(t, "tokens that are left", 5, len(r.there()))
 }
 
 // With evidence, an erasure is an event that the vault signs, and entries whose
@@ -200,7 +167,7 @@ func TestAnErasureIsASignedEvent(t *testing.T) {
 	r.anchor = vault.AnchorFile(filepath.Join(t.TempDir(), "notes")) // there was no restore
 	r.open()
 	defer r.close()
-	done := r.erase("aaa")
+	done := r.erase("erased")
 	public := must.Get(r.EvidenceKey())(t)
 	bundle := r.bundle()
 	if report, err := evidence.Verify(bytes.NewReader(bundle), public, nil); err != nil || !report.OK() {
@@ -212,7 +179,7 @@ func TestAnErasureIsASignedEvent(t *testing.T) {
 	proven := 0
 	for e, err := range r.owner().AllLogs(t.Context(), vault.ListLogsParams{}) {
 		must.Do(t, err)
-		if e.EntityID != done.ID.String() && e.EntityID != "aaa" {
+		if e.EntityID != done.ID.String() && e.EntityID != "erased" {
 			continue
 		}
 		proof, err := r.owner().LogProof(t.Context(), e.ID)
