@@ -66,55 +66,27 @@ func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 	w.check(t, 0)
 }
 
-// A destination that accepts half of a batch and fails gets the batch again.
-func TestHalfAcceptedBatchIsResent(t *testing.T) {
+// A destination that accepts none, half or all of a batch, and fails, gets the batch
+// again.
+func TestFailedBatchIsResent(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		w.fill(t, 1200)
 		const failures = 4
-		w.dest.half(failures)
-		v, _ := w.node(t, true)
-		for range failures {
-			_ = v.SendLogs(t.Context()) // or the background work meets the failure
+		again := 0
+		for _, accepted := range []float64{0, 0.5, 1} {
+			w.fill(t, 1200)
+			w.dest.fail(failures, accepted)
+			v, _ := w.node(t, true)
+			for range failures {
+				_ = v.SendLogs(t.Context()) // or the background work meets the failure
+			}
+			must.Do(t, v.SendLogs(t.Context()))
+			again += int(failures * batchSize * accepted)
+			w.check(t, again)
+			must.Do(t, v.Close())
+			w.clock.Advance(30 * time.Second)
 		}
-		must.Do(t, v.SendLogs(t.Context()))
-		w.check(t, failures*batchSize/2)
 	})
-}
-
-// half makes the destination accept the first half of a batch and fail, this many
-// times.
-func (d *destination) half(failures int) {
-	d.set(func(entries []vault.LogEntry) error {
-		if failures == 0 {
-			return nil
-		}
-		failures--
-		d.got = append(d.got, entries[:len(entries)/2]...)
-		return errors.New("the status 500")
-	})
-}
-
-// set sets the function that runs before a batch is accepted.
-func (d *destination) set(before func([]vault.LogEntry) error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.before = before
-}
-
-// A destination that accepts a batch but reports an error gets its entries at most
-// twice for each such error.
-func TestFalseErrorsResendAtMostOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, memory(t))
-	w.fill(t, 1200)
-	v, _ := w.node(t, true)
-	for range 3 {
-		w.dest.failOnce(true)
-		_ = v.SendLogs(t.Context()) // or the background work gets the error
-	}
-	must.Do(t, v.SendLogs(t.Context()))
-	w.check(t, 3*batchSize)
 }
 
 // A hanging destination delays neither requests nor Close. The next node sends the
@@ -123,10 +95,7 @@ func TestHangingDestinationDelaysNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	hangs := &hanging{arrived: make(chan struct{}, 100)}
-	store := must.Get(w.open(t.Context()))(t)
-	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
-		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: hangs, FromStart: true}},
-	}))(t)
+	v := w.nodeWith(t, vault.Config{Sinks: []vault.Sink{{Name: "siem", Sender: hangs, FromStart: true}}})
 	<-hangs.arrived
 	c := v.Tenant(w.acme.TenantID())
 	for range 20 {

@@ -2,10 +2,7 @@ package sinks_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,35 +23,11 @@ type line struct {
 	Size       int64         `json:"size"`
 }
 
-// capture keeps the lines of batches.
-type capture struct {
-	mu    sync.Mutex
-	lines []line
-	fails bool // the next batch
-}
-
-func (c *capture) Send(_ context.Context, batch []byte, _ string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fails {
-		c.fails = false
-		return errors.New("out of reach")
-	}
-	for dec := json.NewDecoder(bytes.NewReader(batch)); dec.More(); {
-		var l line
-		if err := dec.Decode(&l); err != nil {
-			return err
-		}
-		c.lines = append(c.lines, l)
-	}
-	return nil
-}
-
-// take returns the lines so far, and the checkpoints among them.
-func (c *capture) take() (all []line, checkpoints []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all, c.lines = c.lines, nil
+// take returns the lines of a destination so far, and the checkpoints among them.
+func take(d *destination[line]) (all []line, checkpoints []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all, d.got = d.got, nil
 	for _, l := range all {
 		if l.Checkpoint != "" {
 			checkpoints = append(checkpoints, l.Checkpoint)
@@ -65,35 +38,26 @@ func (c *capture) take() (all []line, checkpoints []string) {
 
 // checkpoints makes nodes send until n checkpoints have arrived, and returns them.
 // The background work of another node may also send.
-func (c *capture) checkpoints(t *testing.T, w *world, n int, nodes ...*vault.Vault) (all []string) {
+func (w *world) checkpoints(t *testing.T, d *destination[line], n int, nodes ...*vault.Vault) (all []string) {
 	t.Helper()
 	for len(all) < n {
 		for _, v := range nodes {
 			_ = v.SendLogs(t.Context())
 		}
-		_, more := c.take()
+		_, more := take(d)
 		all = append(all, more...)
 		w.clock.Advance(time.Minute)
 	}
 	return all
 }
 
-func (c *capture) failNext() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fails = true
-}
-
 // evident opens the vault with evidence and a sink.
 func (w *world) evident(t *testing.T, sender vault.LogSender, format string) *vault.Vault {
 	t.Helper()
-	store := must.Get(w.open(t.Context()))(t)
-	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
-		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Evidence: &vault.EvidenceConfig{Every: -1, Origin: "test.example/log"},
-		Sinks: []vault.Sink{{Name: "siem", Sender: sender, Format: format, FromStart: true}},
-	}))(t)
-	t.Cleanup(func() { _ = v.Close() })
-	return v
+	return w.nodeWith(t, vault.Config{
+		Evidence: &vault.EvidenceConfig{Every: -1, Origin: "test.example/log"},
+		Sinks:    []vault.Sink{{Name: "siem", Sender: sender, Format: format, FromStart: true}},
+	})
 }
 
 func checkpoint(t *testing.T, v *vault.Vault) string {
@@ -130,7 +94,7 @@ func TestSinksAreAnchors(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 20) // before evidence is enabled
-		out := &capture{}
+		out := &destination[line]{}
 		v := w.evident(t, out, "")
 		acme := v.Tenant(w.acme.TenantID())
 		tenant := must.Get(v.CreateTenant(t.Context(), "Other"))(t)
@@ -145,7 +109,7 @@ func TestSinksAreAnchors(t *testing.T) {
 		notes = append(notes, checkpoint(t, v))
 		must.Do(t, v.SendLogs(t.Context()))
 		want := map[uuid.UUID]map[uuid.UUID]line{acme.TenantID(): leavesOf(t, acme), other.TenantID(): leavesOf(t, other)}
-		all, got := out.take()
+		all, got := take(out)
 		entries, located := len(all)-len(got), 0
 		for _, l := range all {
 			if l.Index == nil {
@@ -169,7 +133,7 @@ func TestSinksAreAnchors(t *testing.T) {
 func TestCheckpointsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
-	out := &capture{}
+	out := &destination[line]{}
 	first, second := w.evident(t, out, ""), w.evident(t, out, "")
 	w.acme = first.Tenant(w.acme.TenantID())
 	var want []string
@@ -178,15 +142,22 @@ func TestCheckpointsAreSentOnce(t *testing.T) {
 		w.clock.Advance(time.Minute)
 		want = append(want, checkpoint(t, first))
 		if i%2 == 1 {
-			out.failNext()
+			failed := false
+			out.set(func(lines []line) error {
+				if failed || lines[0].Checkpoint == "" {
+					return nil
+				}
+				failed = true
+				return errKilled
+			})
 		}
 		for _, v := range []*vault.Vault{first, second, first} {
 			_ = v.SendLogs(t.Context()) // or the background does
 		}
 	}
-	got := out.checkpoints(t, w, len(want), first, second)
+	got := w.checkpoints(t, out, len(want), first, second)
 	must.Same(t, "lines", want, got)
 	must.Do(t, first.ResetSink(t.Context(), "siem", time.Time{}))
 	w.clock.Advance(time.Minute)
-	must.Same(t, "after a reset", want, out.checkpoints(t, w, len(want), first, second))
+	must.Same(t, "after a reset", want, w.checkpoints(t, out, len(want), first, second))
 }

@@ -4,14 +4,12 @@ package sinks_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -21,9 +19,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
-	"github.com/seed-72ea4aab/vault/storage/postgres"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
 // The environment of a process that sends and is killed.
@@ -34,13 +29,6 @@ const (
 	envAhead    = "SINK_TEST_AHEAD" // how far its clock is ahead, so that the lease of a killed process is over
 )
 
-func openDatabase(ctx context.Context, name string) (vault.Storage, error) {
-	if filepath.IsAbs(name) {
-		return sqlite.Open(ctx, name)
-	}
-	return postgres.Open(ctx, name)
-}
-
 // TestSendUntilKilled is the process that TestSinkSurvivesKills kills.
 func TestSendUntilKilled(t *testing.T) {
 	if os.Getenv(envDatabase) == "" {
@@ -48,7 +36,7 @@ func TestSendUntilKilled(t *testing.T) {
 	}
 	key := must.Get(vault.ParseKey(os.Getenv(envKey)))(t)
 	ahead := must.Get(time.ParseDuration(os.Getenv(envAhead)))(t)
-	store := must.Get(openDatabase(t.Context(), os.Getenv(envDatabase)))(t)
+	store := must.Get(opener(os.Getenv(envDatabase))(t.Context()))(t)
 	must.Get(vault.Open(t.Context(), store, key, &vault.Config{
 		Now: func() time.Time { return time.Now().Add(ahead) }, SweepEvery: -1, WorkEvery: -1,
 		Sinks: []vault.Sink{{Name: "siem", Sender: vault.LogHTTP(os.Getenv(envURL), &vault.LogHTTPOptions{Gzip: false}), FromStart: true}},
@@ -92,13 +80,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // work. No entry is lost, and each kill causes at most one batch to be resent.
 func TestSinkSurvivesKills(t *testing.T) {
 	const entries, every = 200_000, 12 // batches before a kill
-	for name, database := range map[string]func() string{
-		"SQLite":     func() string { return filepath.Join(t.TempDir(), "v.db") },
-		"PostgreSQL": func() string { return pgtest.URL(t) },
-	} {
+	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
-			at := database()
-			w := newWorld(t, func(ctx context.Context) (vault.Storage, error) { return openDatabase(ctx, at) })
+			at := database(t)
+			w := newWorld(t, opener(at))
 			for range entries / 20_000 {
 				w.fill(t, 20_000)
 			}
@@ -112,7 +97,9 @@ func TestSinkSurvivesKills(t *testing.T) {
 					break
 				}
 			}
-			doubles := countDoubles(t, want, r)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			doubles := countDoubles(t, want, r.ids)
 			t.Logf("%d entries, %d kills, %d entries came again, %v", len(want), kills, doubles, time.Since(began).Round(time.Second))
 			if doubles > kills*batchSize {
 				t.Errorf("%d entries came again after %d kills", doubles, kills)
@@ -155,30 +142,6 @@ func (w *world) behind(t *testing.T) int {
 	return status[0].Behind
 }
 
-// countDoubles checks that all entries arrived in order, and counts the
-// duplicates.
-func countDoubles(t *testing.T, want []uuid.UUID, r *receiver) (doubles int) {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	place, next := map[uuid.UUID]int{}, 0
-	for i, id := range want {
-		place[id] = i
-	}
-	for _, id := range r.ids {
-		switch i := place[id]; {
-		case i == next:
-			next++
-		case i < next:
-			doubles++
-		default:
-			t.Fatalf("entry %d came after entry %d", i, next-1)
-		}
-	}
-	must.Same(t, "entries", len(want), next)
-	return doubles
-}
-
 // A dead destination does not slow down creates. Vaults with and without the sink
 // take turns, so that both run under the same load.
 func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
@@ -188,10 +151,7 @@ func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
 	}))
 	defer hangs.Close()
 	const rounds, each = 40, 100
-	for name, database := range map[string]func() string{
-		"SQLite":     func() string { return filepath.Join(t.TempDir(), "v.db") },
-		"PostgreSQL": func() string { return pgtest.URL(t) },
-	} {
+	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
 			sinks := map[string][]vault.Sink{
 				"none":    nil,
@@ -200,7 +160,7 @@ func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
 			}
 			clients, times := map[string]*vault.Owner{}, map[string][]time.Duration{}
 			for kind, s := range sinks {
-				clients[kind] = openWith(t, database(), s)
+				clients[kind] = openWith(t, database(t), s)
 			}
 			for range rounds {
 				for kind, c := range clients {
@@ -224,7 +184,7 @@ func TestDeadSinkDoesNotSlowCreates(t *testing.T) {
 
 func openWith(t *testing.T, database string, sinks []vault.Sink) *vault.Owner {
 	t.Helper()
-	store := must.Get(openDatabase(t.Context(), database))(t)
+	store := must.Get(opener(database)(t.Context()))(t)
 	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1, Sinks: sinks}))(t)
 	t.Cleanup(func() { _ = v.Close() })
 	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)

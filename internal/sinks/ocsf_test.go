@@ -1,14 +1,10 @@
 package sinks_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"math"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
@@ -101,29 +97,10 @@ func validateObject(t *testing.T, path string, f fact, value any) {
 	}
 }
 
-// events collects the events that a sink sends.
-type events struct {
-	mu  sync.Mutex
-	all []map[string]any
-}
-
-func (e *events) Send(_ context.Context, batch []byte, _ string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for dec := json.NewDecoder(bytes.NewReader(batch)); dec.More(); {
-		var event map[string]any
-		if err := dec.Decode(&event); err != nil {
-			return err
-		}
-		e.all = append(e.all, event)
-	}
-	return nil
-}
-
 // Every event matches the schema, including the events of signed checkpoints.
 func TestOCSFEvents(t *testing.T) {
 	t.Parallel()
-	w, sent := newWorld(t, memory(t)), &events{}
+	w, sent := newWorld(t, memory(t)), &destination[map[string]any]{}
 	v := w.evident(t, sent, vault.FormatOCSF)
 	c := v.Tenant(w.acme.TenantID())
 	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create", "token:read", "token:delete"}}))(t)
@@ -142,7 +119,7 @@ func TestOCSFEvents(t *testing.T) {
 	must.Do(t, v.SendLogs(t.Context()))
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
-	for _, event := range sent.all {
+	for _, event := range sent.got {
 		validate(t, "event", "api_activity", event)
 		uid, _ := at(event, "metadata.uid").(string)
 		if entry, ok := entries[uid]; ok {

@@ -37,7 +37,7 @@ type world struct {
 	open  func(context.Context) (vault.Storage, error)
 	key   *vault.Key
 	clock *vaulttest.Clock
-	dest  *destination
+	dest  *destination[vault.LogEntry]
 	logs  bytes.Buffer
 	admin *vault.Vault // has no sinks
 	acme  *vault.Owner
@@ -45,41 +45,69 @@ type world struct {
 
 func newWorld(t *testing.T, open func(context.Context) (vault.Storage, error)) *world {
 	t.Helper()
-	w := &world{open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), dest: &destination{}}
+	w := &world{open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), dest: &destination[vault.LogEntry]{}}
 	w.admin, _ = w.node(t, false)
 	tenant := must.Get(w.admin.CreateTenant(t.Context(), "Acme"))(t)
 	w.acme = w.admin.Tenant(tenant.ID)
 	return w
 }
 
+// databases returns the address of a new database of each kind.
+var databases = map[string]func(*testing.T) string{
+	"SQLite":     func(t *testing.T) string { return filepath.Join(t.TempDir(), "v.db") },
+	"PostgreSQL": func(t *testing.T) string { return pgtest.URL(t) },
+}
+
+// opener returns a function that opens the database at an address.
+func opener(address string) func(context.Context) (vault.Storage, error) {
+	return func(ctx context.Context) (vault.Storage, error) {
+		if filepath.IsAbs(address) {
+			return sqlite.Open(ctx, address)
+		}
+		return postgres.Open(ctx, address)
+	}
+}
+
+// memory returns a function that opens the same SQLite database each time.
+func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
+	return opener(databases["SQLite"](t))
+}
+
 // onBoth runs a test on each backend.
 func onBoth(t *testing.T, test func(*testing.T, *world)) {
 	t.Helper()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		path := filepath.Join(t.TempDir(), "v.db")
-		test(t, newWorld(t, func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		url := pgtest.URL(t)
-		test(t, newWorld(t, func(ctx context.Context) (vault.Storage, error) { return postgres.Open(ctx, url) }))
-	})
+	for name, database := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t, opener(database(t))))
+		})
+	}
 }
 
 // node opens the vault again. If sends is true it has a sink that starts with the
 // oldest entry.
 func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	t.Helper()
-	store := must.Get(w.open(t.Context()))(t)
-	f := &failing{Storage: store}
-	cfg := &vault.Config{Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Logger: slog.New(slog.NewJSONHandler(&w.logs, nil))}
+	var cfg vault.Config
 	if sends {
 		cfg.Sinks = []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}}
 	}
-	v := must.Get(vault.Open(t.Context(), f, w.key, cfg))(t)
+	f := &failing{Storage: must.Get(w.open(t.Context()))(t)}
+	return w.nodeOn(t, f, cfg), f
+}
+
+// nodeWith opens the vault again with a configuration.
+func (w *world) nodeWith(t *testing.T, cfg vault.Config) *vault.Vault {
+	t.Helper()
+	return w.nodeOn(t, must.Get(w.open(t.Context()))(t), cfg)
+}
+
+func (w *world) nodeOn(t *testing.T, store vault.Storage, cfg vault.Config) *vault.Vault {
+	t.Helper()
+	cfg.Now, cfg.SweepEvery, cfg.WorkEvery, cfg.Logger = w.clock.Now, -1, -1, slog.New(slog.NewJSONHandler(&w.logs, nil))
+	v := must.Get(vault.Open(t.Context(), store, w.key, &cfg))(t)
 	t.Cleanup(func() { _ = v.Close() })
-	return v, f
+	return v
 }
 
 // fill adds entries.
@@ -138,15 +166,28 @@ func (w *world) check(t *testing.T, again int) {
 	want := w.entries(t)
 	w.dest.mu.Lock()
 	defer w.dest.mu.Unlock()
-	place, next, doubles := map[uuid.UUID]int{}, 0, 0
+	got := make([]uuid.UUID, len(w.dest.got))
+	for i, e := range w.dest.got {
+		got[i] = e.ID
+	}
+	if doubles := countDoubles(t, want, got); doubles > again {
+		t.Errorf("%d entries came again, at most %d may", doubles, again)
+	}
+}
+
+// countDoubles checks that all entries arrived in order, and counts the
+// duplicates.
+func countDoubles(t *testing.T, want, got []uuid.UUID) (doubles int) {
+	t.Helper()
+	place, next := map[uuid.UUID]int{}, 0
 	for i, id := range want {
 		place[id] = i
 	}
-	for _, e := range w.dest.got {
-		i, known := place[e.ID]
+	for _, id := range got {
+		i, known := place[id]
 		switch {
 		case !known:
-			t.Fatalf("an entry that is not in the log: %s", e.ID)
+			t.Fatalf("an entry that is not in the log: %s", id)
 		case i == next:
 			next++
 		case i < next:
@@ -156,47 +197,58 @@ func (w *world) check(t *testing.T, again int) {
 		}
 	}
 	must.Same(t, "entries", len(want), next)
-	if doubles > again {
-		t.Errorf("%d entries came again, at most %d may", doubles, again)
-	}
+	return doubles
 }
 
-// destination accepts batches unless a test makes it fail.
-type destination struct {
+// destination accepts batches unless a test makes it fail. It keeps their lines.
+type destination[T any] struct {
 	mu  sync.Mutex
-	got []vault.LogEntry
-	// before and after are called before and after a batch is accepted. Their error
-	// becomes the result.
-	before, after func(entries []vault.LogEntry) error
-	batches       int
+	got []T
+	// before is called before a batch is accepted. Its error becomes the result.
+	before func(lines []T) error
 }
 
-func (d *destination) Send(ctx context.Context, batch []byte, contentType string) error {
+func (d *destination[T]) Send(ctx context.Context, batch []byte, contentType string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if contentType != "application/x-ndjson" {
 		return errors.New("another content type: " + contentType)
 	}
-	d.batches++
-	var entries []vault.LogEntry
-	dec := json.NewDecoder(bytes.NewReader(batch))
-	for dec.More() {
-		var e vault.LogEntry
-		if err := dec.Decode(&e); err != nil {
+	var lines []T
+	for dec := json.NewDecoder(bytes.NewReader(batch)); dec.More(); {
+		var line T
+		if err := dec.Decode(&line); err != nil {
 			return err
 		}
-		entries = append(entries, e)
+		lines = append(lines, line)
 	}
 	if d.before != nil {
-		if err := d.before(entries); err != nil {
+		if err := d.before(lines); err != nil {
 			return err
 		}
 	}
-	d.got = append(d.got, entries...)
-	if d.after != nil {
-		return d.after(entries)
-	}
+	d.got = append(d.got, lines...)
 	return ctx.Err()
+}
+
+// set sets the function that runs before a batch is accepted.
+func (d *destination[T]) set(before func([]T) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.before = before
+}
+
+// fail makes the destination fail this many times, each time after it has accepted a
+// share of the batch.
+func (d *destination[T]) fail(times int, share float64) {
+	d.set(func(lines []T) error {
+		if times == 0 {
+			return nil
+		}
+		times--
+		d.got = append(d.got, lines[:int(share*float64(len(lines)))]...)
+		return errKilled
+	})
 }
 
 // failing is a storage that fails at a chosen write of a cursor.
@@ -262,10 +314,10 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 				w.clock.Advance(20 * time.Second)
 			}
 		}
-		for _, after := range []bool{false, true} {
+		for _, accepted := range []float64{0, 1} {
 			w.fill(t, long.Rounds(700, 20_000))
 			v, _ := w.node(t, true)
-			w.dest.failOnce(after)
+			w.dest.fail(1, accepted)
 			_ = v.SendLogs(t.Context())
 			_ = v.Close()
 			kills++
@@ -275,27 +327,6 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 		must.Do(t, v.SendLogs(t.Context()))
 		w.check(t, kills*batchSize)
 	})
-}
-
-// failOnce makes the destination fail at the next batch, before or after accepting
-// it.
-func (d *destination) failOnce(after bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.before, d.after = nil, nil
-	failed := false
-	fail := func([]vault.LogEntry) error {
-		if failed {
-			return nil
-		}
-		failed = true
-		return errKilled
-	}
-	if after {
-		d.after = fail
-	} else {
-		d.before = fail
-	}
 }
 
 // While a node has the lease, no other node sends. After the lease has expired,
@@ -361,15 +392,15 @@ func TestRefusedEntriesAreSkipped(t *testing.T) {
 	})
 }
 
+func outOfReach([]vault.LogEntry) error { return errors.New("out of reach") }
+
 // A destination that fails gets the same entries again, however long it takes.
 func TestFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.fill(t, 20)
 		v, _ := w.node(t, true)
-		w.dest.mu.Lock()
-		w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
-		w.dest.mu.Unlock()
+		w.dest.set(outOfReach)
 		for range 3 {
 			must.Match(t, "no error", v.SendLogs(t.Context()), must.Text(""))
 			w.clock.Advance(time.Hour)
@@ -382,9 +413,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		if err != nil || status[0].Behind != len(w.entries(t)) || !status[0].LastSuccess.IsZero() {
 			t.Errorf("%+v, %v", status, err)
 		}
-		w.dest.mu.Lock()
-		w.dest.before = nil
-		w.dest.mu.Unlock()
+		w.dest.set(nil)
 		must.Do(t, v.SendLogs(t.Context()))
 		w.check(t, 0)
 	})
@@ -394,13 +423,8 @@ func TestFailuresAreRetried(t *testing.T) {
 func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
-	w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
-	store := must.Get(w.open(t.Context()))(t)
-	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
-		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: 24 * time.Hour, Logger: slog.New(slog.NewJSONHandler(&w.logs, nil)),
-		Sinks: []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}},
-	}))(t)
-	defer v.Close()
+	w.dest.set(outOfReach)
+	v := w.nodeWith(t, vault.Config{LogRetention: 24 * time.Hour, Sinks: []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}}})
 	w.fill(t, 10)
 	for _, step := range []struct {
 		advance time.Duration
@@ -415,21 +439,13 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 	if !strings.Contains(w.logs.String(), "SinkGrace") {
 		t.Error("no alarm")
 	}
-	w.dest.mu.Lock()
-	w.dest.before = nil
-	w.dest.mu.Unlock()
+	w.dest.set(nil)
 	w.fill(t, 10)
 	must.Do(t, v.SendLogs(t.Context()))
 	w.clock.Advance(25 * time.Hour)
 	if swept, err := v.Sweep(t.Context()); err != nil || swept.Logs == 0 {
 		t.Errorf("what was sent is kept: %+v, %v", swept, err)
 	}
-}
-
-// memory returns a function that opens the same SQLite database each time.
-func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
-	path := filepath.Join(t.TempDir(), "v.db")
-	return func(ctx context.Context) (vault.Storage, error) { return sqlite.Open(ctx, path) }
 }
 
 func TestResetAndSkip(t *testing.T) {
@@ -450,9 +466,7 @@ func TestResetAndSkip(t *testing.T) {
 	if len(w.dest.got) < 2*all {
 		t.Errorf("%d entries came, want at least %d", len(w.dest.got), 2*all)
 	}
-	w.dest.mu.Lock()
-	w.dest.before = func([]vault.LogEntry) error { return errors.New("out of reach") }
-	w.dest.mu.Unlock()
+	w.dest.set(outOfReach)
 	w.fill(t, 10)
 	must.Do(t, w.admin.SkipSink(t.Context(), "siem"))
 	must.Same(t, "after the skip", 0, must.Get(w.admin.ListSinks(t.Context()))(t)[0].Behind)
@@ -467,11 +481,7 @@ func TestNewSinkBeginsNow(t *testing.T) {
 	w := newWorld(t, memory(t))
 	w.fill(t, 10)
 	w.clock.Advance(time.Second)
-	store := must.Get(w.open(t.Context()))(t)
-	v := must.Get(vault.Open(t.Context(), store, w.key, &vault.Config{
-		Now: w.clock.Now, SweepEvery: -1, WorkEvery: -1, Sinks: []vault.Sink{{Name: "siem", Sender: w.dest}},
-	}))(t)
-	defer v.Close()
+	v := w.nodeWith(t, vault.Config{Sinks: []vault.Sink{{Name: "siem", Sender: w.dest}}})
 	w.clock.Advance(time.Second)
 	w.fill(t, 2)
 	must.Do(t, v.SendLogs(t.Context()))
@@ -484,10 +494,10 @@ func TestSinksRunInTheBackground(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory(t))
 	got := make(chan int, 100)
-	w.dest.after = func(entries []vault.LogEntry) error {
+	w.dest.set(func(entries []vault.LogEntry) error {
 		got <- len(entries)
 		return nil
-	}
+	})
 	v, _ := w.node(t, true)
 	if n := <-got; n == 0 {
 		t.Error("an empty batch")
