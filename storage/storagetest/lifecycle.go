@@ -10,18 +10,24 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func cancelledWrite(w *world) {
-	ctx, cancel := context.WithCancel(w.Context())
+// ended returns a canceled context and a context whose deadline has passed.
+func (w *world) ended() []context.Context {
+	canceled, cancel := context.WithCancel(w.Context())
 	cancel()
+	late, cancel := context.WithDeadline(w.Context(), time.Now())
+	cancel()
+	return []context.Context{canceled, late}
+}
+
+func cancelledWrite(w *world) {
 	tenant, e := w.id(), w.example("a")
 	w.unchanged(tenant, func() {
-		if err := w.store.Write(ctx, e.insert(tenant)); !errors.Is(err, context.Canceled) {
-			w.Errorf("got %v, want context.Canceled", err)
-		}
-		if err := w.store.Write(ctx, &storage.Change{
-			Tenant: tenant, Logs: []storage.Log{e.log}, Relaxed: true,
-		}); !errors.Is(err, context.Canceled) {
-			w.Errorf("relaxed: got %v, want context.Canceled", err)
+		for _, ctx := range w.ended() {
+			for _, c := range []*storage.Change{e.insert(tenant), {Tenant: tenant, Logs: []storage.Log{e.log}, Relaxed: true}} {
+				if err := w.store.Write(ctx, c); !errors.Is(err, ctx.Err()) {
+					w.Errorf("relaxed %t: got %v, want %v", c.Relaxed, err, ctx.Err())
+				}
+			}
 		}
 	})
 	w.write(e.insert(tenant))
@@ -66,11 +72,11 @@ func (w *world) calls() map[string]func(ctx context.Context) error {
 }
 
 func cancelledReads(w *world) {
-	ctx, cancel := context.WithCancel(w.Context())
-	cancel()
 	for name, call := range w.calls() {
-		if err := call(ctx); !errors.Is(err, context.Canceled) {
-			w.Errorf("%s: got %v, want context.Canceled", name, err)
+		for _, ctx := range w.ended() {
+			if err := call(ctx); !errors.Is(err, ctx.Err()) {
+				w.Errorf("%s: got %v, want %v", name, err, ctx.Err())
+			}
 		}
 		if err := call(w.Context()); err != nil && !errors.Is(err, storage.ErrNotFound) {
 			w.Errorf("%s afterwards: got %v", name, err)
