@@ -63,6 +63,9 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t"
+	address := postgres.Vaults.URL(t)
+	elsewhere := must.Get(url.Parse(address))(t)
+	elsewhere.Path = "/missing"
 	tests := map[string]struct {
 		url     string
 		options *postgres.Options
@@ -74,6 +77,10 @@ func TestOpenErrors(t *testing.T) {
 		"no server":         {url: "host=/nonexistent password=" + secret, says: "no connection"},
 		"none of the hosts": {url: "host=/nonexistent,/missing password=" + secret, says: "no connection"},
 		"no TLS":            {url: "postgres://vault:" + secret + "@" + withoutTLS(t) + "/x", says: "sslmode=disable"},
+		"no such role":      {url: with(t, address, "user", "nobody_here"), says: "rejects this role"},
+		"no such database":  {url: elsewhere.String(), says: "create the database first"},
+		// Every connection of a store requires a session that accepts writes.
+		"read-only session": {url: with(t, address, "default_transaction_read_only", "on"), says: "read-only"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -114,31 +121,6 @@ func withoutTLS(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestConnectionErrorsNameARemedy connects with an unknown role, and to a database that
-// does not exist.
-func TestConnectionErrorsNameARemedy(t *testing.T) {
-	t.Parallel()
-	address := postgres.Vaults.URL(t)
-	elsewhere := must.Get(url.Parse(address))(t)
-	elsewhere.Path = "/missing"
-	for name, test := range map[string]struct{ address, says string }{
-		"no such role":     {with(t, address, "user", "nobody_here"), "rejects this role"},
-		"no such database": {elsewhere.String(), "create the database first"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, err := postgres.Open(t.Context(), test.address)
-			if err == nil {
-				s.Close()
-				t.Fatal("opened")
-			}
-			if !strings.Contains(err.Error(), test.says) {
-				t.Errorf("got %q, want it to say %q", err, test.says)
-			}
-		})
-	}
-}
-
 // TestFailoverFindsThePrimary lists a host that does not respond before the
 // host that does.
 func TestFailoverFindsThePrimary(t *testing.T) {
@@ -151,19 +133,6 @@ func TestFailoverFindsThePrimary(t *testing.T) {
 	for range 3 {
 		p.cut.Store(loseAnswer)
 		must.Do(t, s.Write(t.Context(), sample(tenant, 1)))
-	}
-}
-
-// TestReadOnlyServerIsSkipped opens a read-only session. Every connection of
-// a store requires a session that accepts writes, unless its URL says
-// otherwise.
-func TestReadOnlyServerIsSkipped(t *testing.T) {
-	t.Parallel()
-	address := with(t, postgres.Vaults.URL(t), "default_transaction_read_only", "on")
-	s, err := postgres.Open(t.Context(), address)
-	if err == nil {
-		s.Close()
-		t.Fatal("opened a session that is read-only")
 	}
 }
 

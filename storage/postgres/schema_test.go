@@ -89,19 +89,6 @@ func TestAllNamesStartWithVault(t *testing.T) {
 	}
 }
 
-// TestStatementsIgnoreTheSearchPath checks that statements find the tables with any search path, even
-// if it leads to a schema with tables of the same names.
-func TestStatementsIgnoreTheSearchPath(t *testing.T) {
-	t.Parallel()
-	address := pgtest.URL(t)
-	db := database(t, address)
-	must.Get(db.Exec(`CREATE TABLE vault_tokens (theirs int); CREATE TABLE vault_migrations (theirs int)`))(t)
-	before, schema := relations(t, db, currentSchema(t, db)), ownSchema(t, db)
-	exercise(t, openAt(t, address, &postgres.Options{Schema: schema}))
-	exercise(t, openAt(t, with(t, address, "search_path", "pg_catalog"), &postgres.Options{Schema: schema, Migrate: storage.MigrateCheck}))
-	must.Same(t, "the schema of the search path has changed", before, relations(t, db, currentSchema(t, db)))
-}
-
 func TestTakenNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, theirs := range map[string]string{
