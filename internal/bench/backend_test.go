@@ -111,15 +111,20 @@ func newUser(b testing.TB, store storage.Storage) *user {
 // newUserWith is newUser with a configuration.
 func newUserWith(b testing.TB, store storage.Storage, cfg *vault.Config) *user {
 	b.Helper()
-	ctx := b.Context()
-	v := must.Get(vault.Open(ctx, store, vault.NewKey(), cfg))(b)
+	v := must.Get(vault.Open(b.Context(), store, vault.NewKey(), cfg))(b)
 	b.Cleanup(func() { _ = v.Close() })
-	tenant := must.Get(v.CreateTenant(ctx, "Bench"))(b)
-	u := &user{vault: v, tenant: storage.ID(tenant.ID)}
-	u.Client = u.application(b, vault.ApplicationParams{
+	return (&user{vault: v}).neighbour(b)
+}
+
+// neighbour returns an application of another tenant of the same vault.
+func (u *user) neighbour(b testing.TB) *user {
+	b.Helper()
+	tenant := must.Get(u.vault.CreateTenant(b.Context(), "Bench"))(b)
+	other := &user{vault: u.vault, tenant: storage.ID(tenant.ID)}
+	other.Client = other.application(b, vault.ApplicationParams{
 		Permissions: []vault.Permission{"token:create", "token:read", "token:use", "token:search"},
 	})
-	return u
+	return other
 }
 
 // application returns a client of a new private application.

@@ -108,13 +108,13 @@ func (c *loggedCalls) cpu() string {
 // round runs one round. It counts the time of signing a note.
 func (c *loggedCalls) round(b *testing.B, callers int) {
 	b.Helper()
-	here, there := cpuTime(b), c.vault.served.nanosecondsInAll(b)
+	here, there := cpuTime(b), c.vault.served.nanoseconds(b)
 	rate := must.Get(c.run(callers, evidenceTime))(b)
 	calls, start := rate*evidenceTime.Seconds(), time.Now()
 	c.vault.sign(b)
 	c.rates = append(c.rates, calls/(evidenceTime+time.Since(start)).Seconds())
 	c.here = append(c.here, float64((cpuTime(b)-here).Microseconds())/calls)
-	c.there = append(c.there, float64(c.vault.served.nanosecondsInAll(b)-there)/1e3/calls)
+	c.there = append(c.there, float64(c.vault.served.nanoseconds(b)-there)/1e3/calls)
 }
 
 // sign sequences all entries and signs a note, with evidence.

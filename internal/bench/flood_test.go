@@ -106,20 +106,19 @@ const floodTime = 5 * time.Second
 // while another tenant sends a flood.
 func BenchmarkFlood(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
-		store := must.Get(on.open(b.Context(), on.create(b)))(b)
-		v := must.Get(vault.Open(b.Context(), store, vault.NewKey(), nil))(b)
-		b.Cleanup(func() { _ = v.Close() })
+		v := newUser(b, on.openStore(b, on.create(b))).vault
 		front := httptest.NewServer(httpserver.Handler(v, nil))
 		b.Cleanup(front.Close)
 		victim, hostile := keyOfNewTenant(b, v), keyOfNewTenant(b, v)
 		fillPage(b, v, hostile)
+		request := func() []time.Duration { return createAndRead(b, front.URL, victim) }
 		for _, f := range floods {
 			b.Run(f.Name, func(b *testing.B) {
 				settle(b, front.URL, victim)
-				quiet := timesOf(b, front.URL, victim)
+				quiet := sortedTimes(request)
 				f.URL, f.Key = front.URL, hostile
 				stop := f.start(b)
-				flooded := timesOf(b, front.URL, victim)
+				flooded := sortedTimes(request)
 				answers := stop()
 				goal := max(5, float64(10*time.Millisecond)/float64(p99(quiet)))
 				report(b, figure{what: "p99 of another tenant in a flood of " + f.Name + " / quiet", metric: "x/quiet", backend: on.name,
@@ -143,13 +142,11 @@ func keyOfNewTenant(b *testing.B, v *vault.Vault) string {
 	return app.Key
 }
 
-// timesOf creates and reads tokens for floodTime. It returns the durations of
-// all requests, sorted.
-func timesOf(b *testing.B, url, key string) []time.Duration {
-	b.Helper()
-	var times []time.Duration
+// sortedTimes makes calls for floodTime. It returns the durations of all of them,
+// sorted.
+func sortedTimes(call func() []time.Duration) (times []time.Duration) {
 	for end := time.Now().Add(floodTime); time.Now().Before(end); {
-		times = append(times, createAndRead(b, url, key)...)
+		times = append(times, call()...)
 	}
 	slices.Sort(times)
 	return times

@@ -47,7 +47,7 @@ func BenchmarkHTTPRead(b *testing.B) {
 
 // cpuOf sends a flood to a handler. It returns the median CPU time per request of this
 // process and of PostgreSQL, in microseconds.
-func (s *served) cpuOf(b *testing.B, f flood, h http.Handler) (here, there float64) {
+func (s *served) cpuOf(b *testing.B, f flood, h http.Handler) (here, inDatabase float64) {
 	b.Helper()
 	var n atomic.Int64
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,14 +66,10 @@ func (s *served) cpuOf(b *testing.B, f flood, h http.Handler) (here, there float
 	}()
 	var ours, database []float64
 	for range httpRounds + 1 {
-		cpu, times, before := cpuTime(b), s.nanoseconds(b), n.Load()
+		cpu, there, before := cpuTime(b), s.nanoseconds(b), n.Load()
 		time.Sleep(httpTime)
 		cpu, count := cpuTime(b)-cpu, float64(n.Load()-before)
-		var sum int64
-		for pid, after := range s.nanoseconds(b) {
-			sum += after - times[pid]
-		}
-		ours, database = append(ours, float64(cpu.Microseconds())/count), append(database, float64(sum)/1e3/count)
+		ours, database = append(ours, float64(cpu.Microseconds())/count), append(database, float64(s.nanoseconds(b)-there)/1e3/count)
 	}
 	return median(ours[1:]), median(database[1:]) // the first round warms up
 }

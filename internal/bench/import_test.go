@@ -35,14 +35,9 @@ func rowsToMove(b *testing.B) int {
 	return n
 }
 
-// mover moves rows in pieces. If prepare is not nil, it prepares a piece.
-type mover struct {
-	contender
-	move func() error
-}
-
-// takeTurns lets the movers move all rows, one piece per turn.
-func takeTurns(b *testing.B, rows int, movers ...*mover) {
+// takeTurns lets the movers move all rows, one piece per call. If prepare is not nil,
+// it prepares a piece.
+func takeTurns(b *testing.B, rows int, movers ...*contender) {
 	b.Helper()
 	for piece := range rows / importPiece {
 		for i := range movers {
@@ -53,7 +48,7 @@ func takeTurns(b *testing.B, rows int, movers ...*mover) {
 				}
 			}
 			start := time.Now()
-			if err := m.move(); err != nil {
+			if err := m.call(); err != nil {
 				b.Fatalf("%s: %v", m.name, err)
 			}
 			m.rates = append(m.rates, importPiece/time.Since(start).Seconds())
@@ -93,11 +88,11 @@ func BenchmarkImport(b *testing.B) {
 	each(b, func(b *testing.B, on *backend) {
 		ctx := context.Background()
 		user := newUser(b, on.openStore(b, on.create(b)))
-		ours := &mover{contender: contender{name: "import"}, move: func() error { return importCards(ctx, user.Client, importPiece) }}
+		ours := &contender{name: "import", call: func() error { return importCards(ctx, user.Client, importPiece) }}
 		writer := on.bareWriter(b, on.emptyDatabase(b))
 		supplied := newSupply(b, nil)
 		supplied.create = func() error { return importCards(ctx, supplied.user.Client, 1000) }
-		bare := &mover{contender: contender{name: "bare", prepare: supplied.prepareBatches}, move: func() error {
+		bare := &contender{name: "bare", prepare: supplied.prepareBatches, call: func() error {
 			for range importPiece / 1000 {
 				c, err := supplied.take()
 				if err != nil {
@@ -111,7 +106,7 @@ func BenchmarkImport(b *testing.B) {
 		}}
 		takeTurns(b, rowsToMove(b), ours, bare)
 		against := figure{what: "Import / bare batch", metric: "x/bare", backend: on.name, callers: "1",
-			value: ours.over(&bare.contender), unit: "x", rates: ours.perSecond() + ", " + bare.perSecond()}
+			value: ours.over(bare), unit: "x", rates: ours.perSecond() + ", " + bare.perSecond()}
 		if on == onPostgres {
 			against.what, against.goal = "Import / COPY", 0.6
 		}
@@ -128,8 +123,7 @@ func BenchmarkExport(b *testing.B) {
 		u := newUser(b, on.openStore(b, dsn))
 		must.Do(b, importCards(ctx, u.Client, rows))
 		next, stop := func() (vault.TokenParams, error, bool) { return vault.TokenParams{}, nil, false }, func() {}
-		ours := &mover{contender: contender{name: "export"}}
-		ours.move = func() error {
+		ours := &contender{name: "export", call: func() error {
 			for range importPiece {
 				_, err, ok := next()
 				if err != nil {
@@ -141,13 +135,13 @@ func BenchmarkExport(b *testing.B) {
 				}
 			}
 			return nil
-		}
+		}}
 		defer func() { stop() }()
 		scan := newScan(b, on, dsn)
-		bare := &mover{contender: contender{name: "scan"}, move: func() error { return scan.rows(importPiece) }}
+		bare := &contender{name: "scan", call: func() error { return scan.rows(importPiece) }}
 		takeTurns(b, 10*importPiece, ours, bare)
 		report(b, figure{what: "Export / scan that opens every row", metric: "x/scan", backend: on.name, callers: "1",
-			value: ours.over(&bare.contender), unit: "x", goal: 0.5, rates: ours.perSecond() + ", " + bare.perSecond()})
+			value: ours.over(bare), unit: "x", goal: 0.5, rates: ours.perSecond() + ", " + bare.perSecond()})
 	})
 }
 

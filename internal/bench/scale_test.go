@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // BenchmarkScale fills vaults on PostgreSQL with a hundredth, a tenth and all of
@@ -31,7 +30,7 @@ func BenchmarkScale(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			s := newScale(b, n)
 			for _, c := range append(s.single(b), s.calls()...) {
-				s.report(b, c.name, "ms", medianMillis(b, c.call), "")
+				s.report(b, c.name, "ms", medianMillis(b, grownCalls, c.call), "")
 			}
 			s.flood(b)
 			s.steps(b)
@@ -54,7 +53,7 @@ func newScale(b *testing.B, n int) *scale {
 	db := openPostgres(b, dsn, false)
 	u := newUserWith(b, onPostgres.openStore(b, dsn), &vault.Config{Evidence: &vault.EvidenceConfig{}})
 	s := &scale{n: n, user: u, db: db}
-	wal, start := s.number(b, "pg_current_wal_lsn() - '0/0'"), time.Now()
+	wal, start := selected[float64](b, s, "pg_current_wal_lsn() - '0/0'"), time.Now()
 	u.load(b, n/2)
 	for left := n - n/2; left > 0; left -= max(loadBatch, n/200) {
 		s.victim = u.neighbour(b)
@@ -62,35 +61,21 @@ func newScale(b *testing.B, n int) *scale {
 	}
 	took := time.Since(start)
 	s.report(b, "Tokenize, µs per token", "us/token", float64(took.Microseconds())/float64(n), "")
-	s.report(b, "WAL per token", "wal-B/token", (s.number(b, "pg_current_wal_lsn() - '0/0'")-wal)/float64(n), "with max_wal_size "+s.text(b, "current_setting('max_wal_size')"))
+	s.report(b, "WAL per token", "wal-B/token", (selected[float64](b, s, "pg_current_wal_lsn() - '0/0'")-wal)/float64(n), "with max_wal_size "+selected[string](b, s, "current_setting('max_wal_size')"))
 	if _, err := db.ExecContext(b.Context(), "VACUUM ANALYZE"); err != nil { // autovacuum would do this later
 		b.Fatal(err)
 	}
-	s.report(b, "disk per token", "B/token", s.number(b, `(SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+	s.report(b, "disk per token", "B/token", selected[float64](b, s, `(SELECT sum(pg_total_relation_size(oid)) FROM pg_class
 		WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace)`)/float64(n), "")
 	s.growth = growthOf(b, u, n/2)
 	return s
 }
 
-// neighbour returns an application of another tenant of the same vault.
-func (u *user) neighbour(b *testing.B) *user {
+// selected returns the value of an expression in SQL.
+func selected[T any](b *testing.B, s *scale, expression string) (value T) {
 	b.Helper()
-	tenant := must.Get(u.vault.CreateTenant(b.Context(), "Other"))(b)
-	other := &user{vault: u.vault, tenant: storage.ID(tenant.ID)}
-	other.Client = other.application(b, vault.ApplicationParams{Permissions: []vault.Permission{"token:create", "token:read", "token:use", "token:search"}})
-	return other
-}
-
-func (s *scale) number(b *testing.B, expression string) (n float64) {
-	b.Helper()
-	must.Do(b, s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&n))
-	return n
-}
-
-func (s *scale) text(b *testing.B, expression string) (text string) {
-	b.Helper()
-	must.Do(b, s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&text))
-	return text
+	must.Do(b, s.db.QueryRowContext(b.Context(), "SELECT "+expression).Scan(&value))
+	return value
 }
 
 func (s *scale) report(b *testing.B, what, unit string, value float64, rates string) {
@@ -162,15 +147,11 @@ func (s *scale) flood(b *testing.B) {
 	}
 	measure := func(when string) {
 		for name, read := range reads {
-			var times []time.Duration
-			for end := time.Now().Add(floodTime); time.Now().Before(end); {
+			times := sortedTimes(func() []time.Duration {
 				start := time.Now()
-				if err := read(); err != nil {
-					b.Fatal(err)
-				}
-				times = append(times, time.Since(start))
-			}
-			slices.Sort(times)
+				must.Do(b, read())
+				return []time.Duration{time.Since(start)}
+			})
 			s.report(b, "p99 of another tenant's "+name+", "+when, "ms", ms(p99(times)), fmt.Sprintf("median %.2f ms", ms(times[len(times)/2])))
 		}
 	}
