@@ -12,27 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// slowStore holds reads of the first block of a tree of more than one block, which
-// only a verification makes.
-type slowStore struct {
-	database
-	once    sync.Once
-	held    chan struct{}
-	release chan struct{}
-}
-
-func (s *slowStore) ReadTree(ctx context.Context, q storage.TreeQuery) (storage.TreePart, error) {
-	if q.Tenant != (storage.ID{}) && q.From == 0 && q.To > 0 {
-		s.once.Do(func() { close(s.held) })
-		select {
-		case <-s.release:
-		case <-ctx.Done():
-			return storage.TreePart{}, ctx.Err()
-		}
-	}
-	return s.database.ReadTree(ctx, q)
-}
-
 // While the background verification waits for the database, entries are sequenced
 // and notes are signed.
 func TestBackgroundVerificationDoesNotStopSigning(t *testing.T) {
@@ -41,8 +20,21 @@ func TestBackgroundVerificationDoesNotStopSigning(t *testing.T) {
 	first := r.open()
 	r.write(first, tenant, 3*storage.LeavesPerBlock)
 	r.settle(first, tenant, 3*storage.LeavesPerBlock)
-	slow := &slowStore{database: r.store, held: make(chan struct{}), release: make(chan struct{})}
-	l := r.openOn(slow)
+	held, release, hold := make(chan struct{}), make(chan struct{}), sync.Once{}
+	// A read of the first block of a tree of more than one block, which only a
+	// verification makes, waits.
+	l := r.openOn(&tapped{database: r.store, before: func(ctx context.Context, query any) error {
+		q, ok := query.(storage.TreeQuery)
+		if !ok || q.Tenant == (storage.ID{}) || q.From != 0 || q.To == 0 {
+			return nil
+		}
+		hold.Do(func() { close(held) })
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}})
 	ctx, stop := context.WithCancel(t.Context())
 	var ran sync.WaitGroup
 	ran.Go(func() {
@@ -50,8 +42,8 @@ func TestBackgroundVerificationDoesNotStopSigning(t *testing.T) {
 	})
 	defer ran.Wait()
 	defer stop()
-	defer close(slow.release)
-	<-slow.held
+	defer close(release)
+	<-held
 	before := l.Status().Size
 	r.write(l, tenant, 1)
 	tick, over := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
@@ -86,6 +78,6 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 		p := &ownProgress{test.c}
 		l.c.Progress = p
 		must.Do(t, l.verifyInBackground(t.Context(), time.Hour))
-		same(t, name, p.c != test.c, test.runs)
+		must.Same(t, name, test.runs, p.c != test.c)
 	}
 }

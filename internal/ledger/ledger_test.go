@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,29 +109,21 @@ func TestNodesRace(t *testing.T) {
 	}
 }
 
-// broken is a store whose nth tree change fails, before or after it is applied.
-type broken struct {
-	Store
-	mu    sync.Mutex
-	left  int
-	after bool
-}
-
 var errBroken = errors.New("broken")
 
-func (b *broken) WriteTree(ctx context.Context, c *storage.TreeChange) error {
-	b.mu.Lock()
-	b.left--
-	fails := b.left == 0
-	b.mu.Unlock()
-	if fails && !b.after {
-		return errBroken
+// broken returns a store whose nth tree change fails, before or after it is applied.
+func (r *rig) broken(nth int, after bool) *tapped {
+	var changes atomic.Int64
+	fail := func(query any) error {
+		if _, ok := query.(*storage.TreeChange); ok && changes.Add(1) == int64(nth) {
+			return errBroken
+		}
+		return nil
 	}
-	err := b.Store.WriteTree(ctx, c)
-	if fails {
-		return errors.Join(err, errBroken)
+	if after {
+		return &tapped{database: r.store, after: func(query, _ any) error { return fail(query) }}
 	}
-	return err
+	return &tapped{database: r.store, before: func(_ context.Context, query any) error { return fail(query) }}
 }
 
 // life makes every kind of tree change and returns the first error.
@@ -168,8 +161,7 @@ func TestCrashAtEachStep(t *testing.T) {
 			before := r.write(nil, old, 5) // older than the vault's tree
 			r.advance(time.Hour)
 			logs := [][]storage.Log{r.logs(old, 3), r.logs(old, 300), r.logs(old, 7)}
-			store := &broken{Store: r.store, left: step, after: after}
-			err := r.life(t.Context(), store, old, logs)
+			err := r.life(t.Context(), r.broken(step, after), old, logs)
 			l := r.open()
 			for range 3 {
 				must.Get(l.Round(t.Context()))(t)
@@ -194,17 +186,6 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// busy is a store in which something happens while the entries of leaves are read.
-type busy struct {
-	Store
-	during func()
-}
-
-func (b *busy) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
-	b.during()
-	return b.Store.LogsByRef(ctx, tenant, refs)
-}
-
 // A log that gets entries and heads during each run of its verification is good.
 func TestGrowingLogVerifies(t *testing.T) {
 	t.Parallel()
@@ -217,10 +198,13 @@ func TestGrowingLogVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	grows := 0
-	store := &busy{Store: r.store, during: func() {
-		grows++
-		r.write(l, tenant, 1)
-		r.checkpoint(l)
+	store := &tapped{database: r.store, before: func(_ context.Context, query any) error {
+		if _, ok := query.([]storage.LogRef); ok { // the entries of leaves are read
+			grows++
+			r.write(l, tenant, 1)
+			r.checkpoint(l)
+		}
+		return nil
 	}}
 	report := r.verify(r.openOn(store))
 	if !report.OK() || grows == 0 || len(r.all()) > 0 {
@@ -228,34 +212,20 @@ func TestGrowingLogVerifies(t *testing.T) {
 	}
 }
 
-// stuck is a store that does not respond.
-type stuck struct {
-	Store
-	asked chan struct{}
-}
-
-func (h *stuck) Trees(ctx context.Context, f storage.TreeFilter) ([]storage.Tree, error) {
-	if h.asked == nil {
-		return h.Store.Trees(ctx, f)
-	}
-	select {
-	case h.asked <- struct{}{}:
-	default:
-	}
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 // Close waits for a round only as long as its context allows.
 func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	store := &stuck{Store: r.store}
+	store, asked := &tapped{database: r.store}, make(chan struct{}, 100)
 	l := r.openOn(store)
-	store.asked = make(chan struct{}, 1)
+	store.before = func(ctx context.Context, _ any) error {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = l.Checkpoint(t.Context()) })
-	<-store.asked
+	<-asked
 	calls.Go(func() { _, _ = l.Checkpoint(t.Context()) })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -58,40 +58,35 @@ func TestImport(t *testing.T) {
 }
 
 // holding is a store whose old entries, or all entries, are held back, as by an
-// open transaction. It counts calls.
+// open transaction.
 type holding struct {
-	Store
-	all           bool
-	writes, looks int
+	tapped
+	all bool
 }
 
 func (h *holding) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
 	if h.all || f.Until != nil {
 		return nil, storage.LogPlace("the beginning"), nil
 	}
-	return h.Store.FollowLogs(ctx, f)
-}
-
-func (h *holding) WriteTree(ctx context.Context, c *storage.TreeChange) error {
-	h.writes++
-	return h.Store.WriteTree(ctx, c)
-}
-
-func (h *holding) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
-	h.looks++
-	return h.Store.LogsByRef(ctx, tenant, refs)
+	return h.tapped.FollowLogs(ctx, f)
 }
 
 func TestWatchLooksForLateEntriesAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	store := &holding{Store: r.store, all: true}
+	looks := 0
+	store := &holding{all: true, tapped: tapped{database: r.store, before: func(_ context.Context, query any) error {
+		if _, ok := query.([]storage.LogRef); ok {
+			looks++
+		}
+		return nil
+	}}}
 	l := r.openOn(store)
 	r.write(l, r.id(), 100)
 	r.advance(pending.MissingAfter)
 	must.Do(t, l.Watch(t.Context()))
-	if store.looks != 1 || len(r.all()) > 0 {
-		t.Errorf("%d queries for entries that are held back, alarms %v", store.looks, r.all())
+	if looks != 1 || len(r.all()) > 0 {
+		t.Errorf("%d queries for entries that are held back, alarms %v", looks, r.all())
 	}
 }
 
@@ -101,22 +96,28 @@ func TestImportStopsWhileEntriesAreHeldBack(t *testing.T) {
 	tenant := r.id()
 	r.write(nil, tenant, 3)
 	r.advance(time.Hour)
-	store := &holding{Store: r.store}
+	writes := 0
+	store := &holding{tapped: tapped{database: r.store, before: func(_ context.Context, query any) error {
+		if _, ok := query.(*storage.TreeChange); ok {
+			writes++
+		}
+		return nil
+	}}}
 	l := r.openOn(store)
 	_, err := l.Checkpoint(t.Context(), tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		store.writes = 0
+		writes = 0
 		for n, more := 0, true; more; n++ {
 			if _, more, err = l.Import(t.Context(), tenant); err != nil || n > 2 {
 				t.Fatalf("the import continues after %d steps: %v", n, err)
 			}
 		}
 	}
-	if store.writes > 0 {
-		t.Errorf("%d changes were written, and no entry", store.writes)
+	if writes > 0 {
+		t.Errorf("%d changes were written, and no entry", writes)
 	}
 }
 
@@ -186,10 +187,10 @@ func TestRetain(t *testing.T) {
 	r.isGood(l, tenant, before) // nothing is deleted yet
 	must.Get(r.store.DeleteLogs(t.Context(), storage.ID(tenant), cutoff, 10_000))(t)
 	r.isGood(l, tenant, before)
-	same(t, "leaves", len(r.leafIDs(tenant)), 600)
+	must.Same(t, "leaves", 600, len(r.leafIDs(tenant)))
 	must.Get(l.Retain(t.Context(), tenant, cutoff.Add(time.Hour)))(t)
 	r.isGood(l, tenant, before)
-	same(t, "leaves", len(r.leafIDs(tenant)), 600-256)
+	must.Same(t, "leaves", 600-256, len(r.leafIDs(tenant)))
 	if got := verdictsOf(r.verify(l)); !slices.Equal(got, []evidence.Verdict{evidence.Expired}) {
 		t.Error(got)
 	}
@@ -281,8 +282,8 @@ func TestTypeOfAReadIsCompared(t *testing.T) {
 			for _, a := range r.raised(AlarmTampered) {
 				got = append(got, a.Verdict)
 			}
-			same(t, "got", got, test.verdicts)
-			same(t, "pending entries", l.pending.Len(), 0)
+			must.Same(t, "got", test.verdicts, got)
+			must.Same(t, "pending entries", 0, l.pending.Len())
 		})
 	}
 }
@@ -358,5 +359,5 @@ func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
 		t.Errorf("%v, %v", r.all(), err)
 	}
-	same(t, "pending entries", l.pending.Len(), 0)
+	must.Same(t, "pending entries", 0, l.pending.Len())
 }

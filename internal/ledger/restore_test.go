@@ -103,9 +103,9 @@ func TestRestore(t *testing.T) {
 	for _, since := range [][]byte{before, first, ahead} {
 		r.isGood(l, tenant, since)
 	}
-	same(t, "leaves", len(r.leafIDs(tenant)), len(kept)+1+len(more))
+	must.Same(t, "leaves", len(kept)+1+len(more), len(r.leafIDs(tenant)))
 	report := must.Get(l.Verify(t.Context(), VerifyOptions{Since: [][]byte{ahead}}))(t)
-	same(t, "verdicts since a note that was lost", verdictsOf(report), nil)
+	must.Same(t, "verdicts since a note that was lost", []evidence.Verdict(nil), verdictsOf(report))
 	if len(report.Restores) != 1 || report.Restores[0].Reason != "disk failure" {
 		t.Errorf("restores %v", report.Restores)
 	}

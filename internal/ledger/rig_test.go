@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"golang.org/x/mod/sumdb/note"
@@ -322,7 +321,7 @@ func (r *rig) isGood(l *Ledger, tenant uuid.UUID, since []byte, want ...storage.
 				n++
 			}
 		}
-		same(r, fmt.Sprintf("places of entry %x in the tree", l.ID), n, 1)
+		must.Same(r, fmt.Sprintf("places of entry %x in the tree", l.ID), 1, n)
 	}
 	if want != nil && len(ids) != len(want) {
 		r.Errorf("the tree has %d leaves, want %d", len(ids), len(want))
@@ -382,10 +381,46 @@ func finds(report *evidence.Report, want evidence.Finding) bool {
 	})
 }
 
-// same fails the test unless two values are equal.
-func same[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
+// tapped is a store whose calls a test can count, delay and fail. Its functions get
+// the query or the change of a call.
+type tapped struct {
+	database
+	before func(ctx context.Context, query any) error // fails the call
+	after  func(query, result any) error              // fails a call that has had its effect
+}
+
+func (s *tapped) ReadTree(ctx context.Context, q storage.TreeQuery) (storage.TreePart, error) {
+	return tap(ctx, s, q, s.database.ReadTree)
+}
+
+func (s *tapped) TreeEvents(ctx context.Context, q storage.EventQuery) ([]storage.TreeEvent, error) {
+	return tap(ctx, s, q, s.database.TreeEvents)
+}
+
+func (s *tapped) Trees(ctx context.Context, f storage.TreeFilter) ([]storage.Tree, error) {
+	return tap(ctx, s, f, s.database.Trees)
+}
+
+func (s *tapped) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
+	return tap(ctx, s, refs, func(ctx context.Context, refs []storage.LogRef) ([]storage.Log, error) {
+		return s.database.LogsByRef(ctx, tenant, refs)
+	})
+}
+
+func (s *tapped) WriteTree(ctx context.Context, c *storage.TreeChange) error {
+	return must.Err(tap(ctx, s, c, func(ctx context.Context, c *storage.TreeChange) (bool, error) {
+		return true, s.database.WriteTree(ctx, c)
+	}))
+}
+
+func tap[Q, R any](ctx context.Context, s *tapped, q Q, call func(context.Context, Q) (R, error)) (r R, err error) {
+	if s.before != nil {
+		if err := s.before(ctx, q); err != nil {
+			return r, err
+		}
 	}
+	if r, err = call(ctx, q); err == nil && s.after != nil {
+		err = s.after(q, r)
+	}
+	return r, err
 }

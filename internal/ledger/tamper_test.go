@@ -70,7 +70,7 @@ func TestForeignNotesAreFound(t *testing.T) {
 			if test.suspended {
 				l = r.open()
 				_, _ = l.Checkpoint(t.Context())
-				same(t, "suspended", l.Status().Suspended != "", true)
+				must.Same(t, "suspended", true, l.Status().Suspended != "")
 			}
 		})
 	}
