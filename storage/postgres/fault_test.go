@@ -45,6 +45,20 @@ func number(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
 	return n
 }
 
+// column returns the only column of the rows of a query.
+func column[T any](t testing.TB, db *sql.DB, query string, args ...any) (all []T) {
+	t.Helper()
+	rows := must.Get(db.Query(query, args...))(t)
+	defer rows.Close()
+	for rows.Next() {
+		var one T
+		must.Do(t, rows.Scan(&one))
+		all = append(all, one)
+	}
+	must.Do(t, rows.Err())
+	return all
+}
+
 // TestChangeIsAppliedOnceDespiteLostConnection cuts the connection at the worst times: before the server
 // has received a change, and after it has committed it.
 func TestChangeIsAppliedOnceDespiteLostConnection(t *testing.T) {

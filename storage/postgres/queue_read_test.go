@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -30,9 +29,7 @@ func TestReadingsShareAStatement(t *testing.T) {
 				q.expect(t, 1)
 				for i := range 3 {
 					q.ask(t.Context())
-					for q.arrived() == i {
-						runtime.Gosched()
-					}
+					q.await(i + 1)
 				}
 				q.write(t, reads, 2)
 				q.end <- struct{}{}
@@ -56,26 +53,18 @@ func TestCanceledReadingsDoNotWait(t *testing.T) {
 
 		leaving, leave := context.WithCancel(t.Context())
 		left := q.ask(leaving)
-		for q.arrived() == 0 {
-			runtime.Gosched()
-		}
+		q.await(1)
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("a reading that waits: %v", err)
 		}
-		for q.arrived() == 1 {
-			runtime.Gosched()
-		}
+		q.await(0)
 
 		staying := q.ask(t.Context())
-		for q.arrived() == 0 {
-			runtime.Gosched()
-		}
+		q.await(1)
 		following, leave := context.WithCancel(t.Context())
 		left = q.ask(following)
-		for q.arrived() == 1 {
-			runtime.Gosched()
-		}
+		q.await(2)
 		q.end <- struct{}{}
 		q.expect(t, 2)
 		leave()

@@ -77,6 +77,13 @@ func (q *manualQueue) arrived() int {
 	return len(q.waiting)
 }
 
+// await returns when this many changes wait.
+func (q *manualQueue) await(changes int) {
+	for q.arrived() != changes {
+		runtime.Gosched()
+	}
+}
+
 // begins starts a change that must begin a statement at once.
 func (q *manualQueue) begins(t *testing.T, c class, changes int) {
 	t.Helper()
@@ -100,9 +107,7 @@ func TestCanceledWriteLeavesTheQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() { left <- q.do(ctx, &pending{change: &storage.Change{}, class: creates}) }()
-	for q.arrived() == 0 {
-		runtime.Gosched()
-	}
+	q.await(1)
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -71,17 +71,9 @@ func (n *node) reads() map[string]func(context.Context) error {
 }
 
 // sessions returns the server processes of the store.
-func (n *node) sessions(t *testing.T) (pids []int64) {
+func (n *node) sessions(t *testing.T) []int64 {
 	t.Helper()
-	rows := must.Get(n.db.QueryContext(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY pid", n.name))(t)
-	defer rows.Close()
-	for rows.Next() {
-		var pid int64
-		must.Do(t, rows.Scan(&pid))
-		pids = append(pids, pid)
-	}
-	must.Do(t, rows.Err())
-	return pids
+	return column[int64](t, n.db, "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY pid", n.name)
 }
 
 // lock keeps everyone from reading tokens until it is released.

@@ -16,17 +16,8 @@ import (
 // relations lists the tables, indexes and constraints of a schema.
 func relations(t *testing.T, db *sql.DB, schema string) []string {
 	t.Helper()
-	rows := must.Get(db.Query(`SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace
-		UNION SELECT k.conname FROM pg_constraint k WHERE k.connamespace = $1::regnamespace AND k.contype <> 'n' ORDER BY 1`, schema))(t)
-	defer rows.Close()
-	var names []string
-	for rows.Next() {
-		var name string
-		must.Do(t, rows.Scan(&name))
-		names = append(names, name)
-	}
-	must.Do(t, rows.Err())
-	return names
+	return column[string](t, db, `SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace
+		UNION SELECT k.conname FROM pg_constraint k WHERE k.connamespace = $1::regnamespace AND k.contype <> 'n' ORDER BY 1`, schema)
 }
 
 func currentSchema(t *testing.T, db *sql.DB) (name string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,29 +39,34 @@ func TestMain(m *testing.M) {
 
 const childTokens = 40
 
-// runChild inserts its own tokens, and tries to insert tokens that every child
-// wants. It prints how many of the latter it got.
+// runChild competes with other processes, and prints how many shared tokens it got.
 func runChild(path string) error {
-	ctx := context.Background()
-	s, err := Open(ctx, path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		return err
 	}
-	won := 0
+	won, err := compete(s)
+	fmt.Println(won)
+	return errors.Join(err, s.Close())
+}
+
+// compete inserts own tokens, and tries to insert tokens that every process wants. It
+// returns how many of the latter it got.
+func compete(s *Store) (won int, err error) {
+	ctx := context.Background()
 	for i := range childTokens {
 		own := token(fmt.Sprintf("own-%d-%d", os.Getpid(), i))
 		if err := s.Write(ctx, insert(own)); err != nil {
-			return err
+			return won, err
 		}
 		switch err := s.Write(ctx, insert(token(fmt.Sprintf("shared-%d", i)))); {
 		case err == nil:
 			won++
 		case !isConflict(err, storage.TokenIDTaken):
-			return err
+			return won, err
 		}
 	}
-	fmt.Println(won)
-	return s.Close()
+	return won, nil
 }
 
 // startChild runs runChild in a separate process. It returns a function that

@@ -143,17 +143,7 @@ func TestProcessesShareADatabase(t *testing.T) {
 	path := newPath(t)
 	wait := []func() int{startChild(t, path), startChild(t, path)}
 	s := open(t, path) // and migrate it, as the other processes do
-	won := 0
-	for i := range childTokens {
-		own := token(fmt.Sprintf("parent-%d", i))
-		write(t, s, insert(own))
-		switch err := s.Write(t.Context(), insert(token(fmt.Sprintf("shared-%d", i)))); {
-		case err == nil:
-			won++
-		case !isConflict(err, storage.TokenIDTaken):
-			t.Fatal(err)
-		}
-	}
+	won := must.Get(compete(s))(t)
 	for _, w := range wait {
 		won += w()
 	}
