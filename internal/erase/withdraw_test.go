@@ -77,7 +77,7 @@ func (r *restored) working() map[string]bool {
 	return works
 }
 
-// withdrawn tells which keys work at the end.
+// withdrawn says of each key whether it works at the end.
 var withdrawn = map[string]bool{"deleted": false, "rekeyed": false, "kept": true, "session": false}
 
 // After a restore, one of each kind that was withdrawn since the backup is withdrawn
