@@ -107,6 +107,7 @@ type known[D any] struct {
 	state   *State[D] // nil if it must be read again
 	wrapped []byte    // what the ring was unwrapped from
 	ring    *seal.Ring
+	own     *ownKey // nil if the master key alone wraps the ring
 }
 
 // load is a read of a state that several callers may wait for. Its result is
@@ -145,13 +146,22 @@ func (c *Cache[D]) recent(tenant uuid.UUID) (*State[D], time.Time) {
 	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.known[tenant]; k != nil && k.state != nil && k.state.ReadAt.After(after) && c.cfg.Usable() == nil {
+	if k := c.usable(tenant); k != nil && k.state != nil && k.state.ReadAt.After(after) {
 		return k.state, after
 	}
 	if c.changed.After(after) {
 		after = c.changed
 	}
 	return nil, after
+}
+
+// usable returns what the cache has of a tenant; nil if there is nothing, or if a key
+// must not be used although what it opened is not dropped yet. The caller holds mu.
+func (c *Cache[D]) usable(tenant uuid.UUID) *known[D] {
+	if k := c.known[tenant]; k != nil && c.cfg.Usable() == nil && k.own.usable() == nil {
+		return k
+	}
+	return nil
 }
 
 // Reload returns a state that was read after the call.
@@ -416,7 +426,7 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 func (c *Cache[D]) unwrapped(tenant uuid.UUID, wrapped []byte) *seal.Ring {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.known[tenant]; k != nil && bytes.Equal(k.wrapped, wrapped) {
+	if k := c.usable(tenant); k != nil && bytes.Equal(k.wrapped, wrapped) {
 		return k.ring
 	}
 	return nil
@@ -433,8 +443,8 @@ func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error 
 	if ring.Revision() < c.newest[tenant] {
 		return errOlder
 	}
-	c.cfg.Own.assign(tenant, ring.URI())
-	if err := c.cfg.Own.Usable(tenant); err != nil {
+	own := c.cfg.Own.assign(tenant, ring.URI())
+	if err := own.usable(); err != nil {
 		return err
 	}
 	c.newest[tenant] = ring.Revision()
@@ -444,6 +454,6 @@ func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error 
 			break
 		}
 	}
-	c.known[tenant] = &known[D]{wrapped: wrapped, ring: ring}
+	c.known[tenant] = &known[D]{wrapped: wrapped, ring: ring, own: own}
 	return nil
 }

@@ -100,9 +100,6 @@ func (o *OwnKeys) Usable(tenant uuid.UUID) error {
 	o.mu.Lock()
 	k := o.tenants[tenant]
 	o.mu.Unlock()
-	if k == nil {
-		return nil
-	}
 	return k.usable()
 }
 
@@ -240,7 +237,11 @@ func (k *ownKey) state() KeyState {
 	return k.watch.State()
 }
 
+// usable returns an error if the key must not be used. It may be nil.
 func (k *ownKey) usable() error {
+	if k == nil {
+		return nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.watch.Usable()

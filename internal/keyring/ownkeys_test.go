@@ -15,10 +15,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// hangingKey is a key in a service that hangs while hangs is set.
+// hangingKey is a key in a service that hangs while hangs is set, and denies it while
+// denied is.
 type hangingKey struct {
 	seal.AEAD
-	hangs         atomic.Bool
+	hangs, denied atomic.Bool
 	calls, atOnce atomic.Int32
 }
 
@@ -30,6 +31,9 @@ func (k *hangingKey) DecryptWithContext(ctx context.Context, ciphertext, associa
 	if k.hangs.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
+	}
+	if k.denied.Load() {
+		return nil, errDenied
 	}
 	return k.AEAD.Decrypt(ciphertext, associatedData)
 }
@@ -84,4 +88,32 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nothing that a denied key opened is used any more, even before it is dropped.
+func TestDeniedOwnKeyIsNotUsedUntilItIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, key := newWorld(t, time.Hour), &hangingKey{AEAD: must.Get(seal.NewAEAD(seal.RandomKey()))(t)}
+		var got []error
+		w.cfg.Own = NewOwnKeys(OwnConfig{
+			Open: func(context.Context, string) (seal.AEAD, error) { return key, nil },
+			Age:  2 * minPause, Grace: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+			Drop: func(tenants []uuid.UUID) {
+				got = append(got, must.Err(w.Get(t.Context(), w.tenant)), must.Err(w.Reload(t.Context(), w.tenant)))
+				w.DropKeys(tenants)
+			},
+			Changed: func(context.Context, []uuid.UUID, KeyChange) error { return nil },
+		})
+		defer w.cfg.Own.Close()
+		w.wrap(t, must.Get(w.ring.WithOwn(&seal.OwnKey{URI: "own", AEAD: key}))(t))
+		must.Get(w.Get(t.Context(), w.tenant))(t)
+		key.denied.Store(true)
+		<-time.After(2 * minPause)
+		synctest.Wait()
+		must.Same(t, "calls before the keys are dropped", 2, len(got))
+		for i, call := range []string{"a call", "a call that reads again"} {
+			must.Match(t, call, got[i], fault.ErrKeyDenied)
+		}
+	})
 }
