@@ -77,7 +77,7 @@ func (r *restored) working() map[string]bool {
 	return works
 }
 
-// withdrawn says of each key whether it works at the end.
+// withdrawn maps each key to whether it works at the end.
 var withdrawn = map[string]bool{"deleted": false, "rekeyed": false, "kept": true, "session": false}
 
 // After a restore, one of each kind that was withdrawn since the backup is withdrawn

@@ -101,8 +101,8 @@ const atOnce = 2
 // server, and a function that stops the server.
 func server() (env []string, stop func() error, err error) {
 	// Compilers, linkers and tests allocate much and live for seconds. Collecting
-	// half as often takes a tenth off their time. Processes with the race detector
-	// would sleep for a second when they end, also those that tests start.
+	// half as often takes a tenth off their time. By default a process with the
+	// race detector sleeps for a second before it ends, and tests start dozens.
 	env = append([]string{"GOGC=200", "GORACE=atexit_sleep_ms=0"}, os.Environ()...)
 	env = append(env, pgtest.EnvRequire+"=1")
 	if os.Getenv(pgtest.EnvServer) != "" {
