@@ -361,30 +361,6 @@ func newState[D any](ring *seal.Ring, rec *storage.Record) *State[D] {
 	return &State[D]{Ring: ring, RingRev: rec.Rev, Hold: &storage.Hold{Kind: KindRing, ID: rec.ID, Rev: rec.Rev}}
 }
 
-// Front returns what opens of a tenant whose own key is denied: the front of its ring.
-// The document is what Config.Sealed makes of the tenant's record. Nothing of it is
-// cached.
-func (c *Cache[D]) Front(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	began := time.Now()
-	recs, err := c.records(ctx, c.cfg.Store, tenant)
-	if err != nil {
-		return nil, err
-	}
-	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, recs[1].Body)
-	if err != nil && !errors.Is(err, seal.ErrOwnKey) {
-		return nil, unavailable(err)
-	}
-	c.mu.Lock()
-	older := ring.Revision() < c.newest[tenant]
-	c.mu.Unlock()
-	if older {
-		return nil, c.cfg.Bad(ctx, tenant, KindRing, true, errOlder)
-	}
-	s := newState[D](ring, &recs[1])
-	s.Doc, s.ReadAt = c.cfg.Sealed(&recs[0]), began
-	return s, nil
-}
-
 // errOlder means that this node has used a newer ring.
 var errOlder = errors.New("the ring is older than one that was used")
 
