@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -284,8 +287,9 @@ func (s *server) keys(env []string) []string {
 	return out
 }
 
-// TestKilledRewrap kills key rewrap when a part of the tenants has the new key. Both
-// keys open all tenants, and another rewrap ends it.
+// TestKilledRewrap kills key rewrap when a part of the tenants has the new key: while
+// it waits for the row of a tenant. Both keys open all tenants, and another rewrap
+// ends it.
 func TestKilledRewrap(t *testing.T) {
 	t.Parallel()
 	h, old := newHolder(t), vault.NewKey()
@@ -305,31 +309,44 @@ func TestKilledRewrap(t *testing.T) {
 		return sum.Tenants, sum.Unreadable
 	}
 	v := must.Get(open(old))(t)
-	const tenants = 300
+	const tenants = 30
+	var created []uuid.UUID
 	for range tenants - 1 {
-		must.Get(v.CreateTenant(t.Context(), "Tenant"))(t)
+		created = append(created, must.Get(v.CreateTenant(t.Context(), "Tenant"))(t).ID)
 	}
 	v.Close()
 	held := must.Get(vaultkms.Open(t.Context(), h.uri()))(t)
 	env = append(env, "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_OTHER_MASTER_KEY="+old.Text())
-	left := tenants
-	for killed := range 2 {
+	db := must.Get(sql.Open("postgres", pgtest.URL(t)))(t)
+	defer db.Close()
+	for _, left := range []int{20, 10} { // it begins with the newest
+		tx := must.Get(db.BeginTx(t.Context(), nil))(t)
+		var holder int
+		must.Do(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM "+strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA=")+
+			".vault_records WHERE tenant_id = $1 AND kind = 'ring' FOR UPDATE", created[left-2][:]).Scan(&holder))
 		cmd := command(t, t.TempDir(), env, "key", "rewrap", "--yes")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
 		must.Do(t, cmd.Start())
-		for before := left; left == before; { // it stands still while it is looked at
-			<-time.After(20 * time.Millisecond)
-			_ = cmd.Process.Signal(syscall.SIGSTOP)
-			if left, _ = counts(old); left == before {
-				_ = cmd.Process.Signal(syscall.SIGCONT)
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for waits := false; !waits; {
+			must.Do(t, db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))", holder).Scan(&waits))
+			select {
+			case err := <-ended:
+				t.Fatalf("the command ended before it was killed: %v\n%s", err, &out)
+			case <-time.After(10 * time.Millisecond):
 			}
 		}
 		_ = cmd.Process.Kill()
-		must.Match(t, "the command ended before it was killed", cmd.Wait(), must.Text(""))
-		opened, closed := counts(vault.JoinKeys(held, old))
-		t.Logf("after kill %d the old key opens %d of %d tenants", killed+1, left, tenants)
-		if opened != tenants || closed != 0 {
+		must.Match(t, "the command", <-ended, must.Text("killed"))
+		if opened, _ := counts(old); opened != left {
+			t.Errorf("the old key opens %d tenants, want %d", opened, left)
+		}
+		if opened, closed := counts(vault.JoinKeys(held, old)); opened != tenants || closed != 0 {
 			t.Errorf("both keys open %d tenants, and %d stay closed", opened, closed)
 		}
+		must.Do(t, tx.Rollback())
 	}
 	succeed(t, t.TempDir(), env, "key", "rewrap", "--yes")
 	if opened, closed := counts(held); opened != tenants || closed != 0 {
