@@ -187,24 +187,26 @@ type attempt struct {
 	want   error
 }
 
-// atOnce writes changes concurrently, on several nodes, and checks that the
-// database has the rows of the changes that it had to accept, and no others.
-func (w *mirrored) atOnce(attempts []attempt) {
+// atOnce writes the changes of a round concurrently, on several nodes, one round
+// after the other. It checks that the database has the rows of the changes that it
+// had to accept, and no others.
+func (w *mirrored) atOnce(rounds ...[]attempt) {
 	w.Helper()
-	nodes, changes := w.nodes(), make([]*storage.Change, len(attempts))
-	for i, a := range attempts {
-		changes[i] = a.change
-	}
-	for i, err := range try(len(attempts), func(i int) error { return nodes[i%len(nodes)].Write(w.Context(), changes[i]) }) {
-		want := attempts[i].want
-		var conflict *storage.Conflict
-		switch {
-		case errors.As(want, &conflict):
-			w.isConflict(err, conflict.Kind, conflict.Index)
-		case !errors.Is(err, want):
-			w.Errorf("writer %d: got %v, want %v", i, err, want)
-		case err == nil:
-			w.model.write(changes[i])
+	nodes := w.nodes()
+	var changes []*storage.Change
+	for _, attempts := range rounds {
+		for i, err := range try(len(attempts), func(i int) error { return nodes[i%len(nodes)].Write(w.Context(), attempts[i].change) }) {
+			change, want := attempts[i].change, attempts[i].want
+			var conflict *storage.Conflict
+			switch {
+			case errors.As(want, &conflict):
+				w.isConflict(err, conflict.Kind, conflict.Index)
+			case !errors.Is(err, want):
+				w.Errorf("writer %d: got %v, want %v", i, err, want)
+			case err == nil:
+				w.model.write(change)
+			}
+			changes = append(changes, change)
 		}
 	}
 	w.agree(changes)
@@ -223,7 +225,8 @@ func simpleWriters(w *world) {
 		c.InsertRecords[0].Key, c.InsertRecords[0].AltKey = storage.Key{}, storage.Key{}
 		m.write(&c)
 	}
-	for round := range len(forms) + 1 {
+	rounds := make([][]attempt, len(forms)+1)
+	for round := range rounds {
 		attempts := make([]attempt, writers)
 		for i := range attempts {
 			token, entry := w.token(fmt.Sprint("t", round, "-", i)), w.log("token", "")
@@ -241,8 +244,9 @@ func simpleWriters(w *world) {
 			c.Logs = []storage.Log{entry}
 			attempts[i] = attempt{c, forms[form](w, i, taken, c)}
 		}
-		m.atOnce(attempts)
+		rounds[round] = attempts
 	}
+	m.atOnce(rounds...)
 }
 
 // forms change a simple create, and return the error that it must have beside
