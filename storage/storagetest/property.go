@@ -137,10 +137,12 @@ func scribble(v reflect.Value) {
 			scribble(v.Elem())
 		}
 	case reflect.Slice:
-		for i := range v.Len() {
-			scribble(v.Index(i))
-			v.Index(i).SetZero()
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			for i := range v.Len() {
+				scribble(v.Index(i))
+			}
 		}
+		v.Clear()
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
