@@ -62,17 +62,17 @@ func TestCardDataValue(t *testing.T) {
 	}
 }
 
-// sharedDatabases open a store, and the application's own connection pool to its
-// database.
-var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
-	"sqlite": func(t *testing.T) (Storage, *sql.DB) {
-		store := must.Get(sqlite.OpenOptions(t.Context(), filepath.Join(t.TempDir(), "vault.db"), &sqlite.Options{WriteWait: 100 * time.Millisecond}))(t)
+// sharedDatabases open a store whose writes wait this long for a transaction, and the
+// application's own connection pool to its database. Zero is the default.
+var sharedDatabases = map[string]func(t *testing.T, wait time.Duration) (Storage, *sql.DB){
+	"sqlite": func(t *testing.T, wait time.Duration) (Storage, *sql.DB) {
+		store := must.Get(sqlite.OpenOptions(t.Context(), filepath.Join(t.TempDir(), "vault.db"), &sqlite.Options{WriteWait: wait}))(t)
 		db := must.Get(store.OpenDB())(t)
 		return store, db
 	},
-	"postgres": func(t *testing.T) (Storage, *sql.DB) {
+	"postgres": func(t *testing.T, wait time.Duration) (Storage, *sql.DB) {
 		address := pgtest.URL(t)
-		store := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{RetryFor: 100 * time.Millisecond}))(t)
+		store := must.Get(postgres.OpenOptions(t.Context(), address, &postgres.Options{RetryFor: wait}))(t)
 		db := must.Get(sql.Open("postgres", address))(t)
 		return store, db
 	},
@@ -120,7 +120,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			shared, db := open(t)
+			shared, db := open(t, 2*time.Second) // also the time for a connection
 			defer db.Close()
 			store := &refusals{sharedStore: shared.(sharedStore), refused: make(chan struct{}, 2)}
 			v, c := opened(t, store, Config{})
@@ -165,7 +165,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			store, db := open(t)
+			store, db := open(t, 0)
 			defer db.Close()
 			v, outside := opened(t, store, Config{KeyAge: 10 * time.Second})
 			old := must.Get(v.core.Tenants.Get(ctx, outside.TenantID()))(t)

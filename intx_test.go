@@ -57,7 +57,7 @@ var shops = allShops{
 
 func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
 	t.Helper()
-	store := must.Get(sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 500 * time.Millisecond}))(t)
+	store := must.Get(sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 2 * time.Second}))(t)
 	v := vaulttest.OpenStorage(t, store, cfg)
 	return &shop{Vault: v, DB: v.DB, Other: func(tb testing.TB) *sql.DB { return vaulttest.New(tb).DB }}
 }
