@@ -61,6 +61,7 @@ func (w *world) purge(tenant storage.ID, limit int) {
 
 func purgeTenant(w *world) {
 	tenant, c := w.busy()
+	sets := w.containers(tenant)
 	w.purge(tenant, 3) // while there is no other tenant
 	w.write(c)
 	other, theirs := w.busy()
@@ -75,6 +76,7 @@ func purgeTenant(w *world) {
 		w.same("tokens by hash", w.found(tenant, storage.HashIs(c.InsertTokens[0].Hashes[0])), []string{})
 		w.write(c) // all of its keys are free
 		w.same("state", w.state(tenant), before)
+		w.same("container sets", w.containers(tenant), sets)
 		w.same("tokens by hash", len(w.found(tenant, storage.HashIs(c.InsertTokens[0].Hashes[0]))), 1)
 	}
 	w.same("claim", w.claimed(other, theirs.Claim.Key), &theirs.Claim.Claim)
