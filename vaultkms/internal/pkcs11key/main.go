@@ -70,8 +70,8 @@ func serve(module, token, key string) error {
 		} else {
 			r.Data = data
 		}
-		if err := out.Encode(r); err != nil {
-			return err
+		if failed := out.Encode(r); failed != nil || errors.Is(err, errNoToken) {
+			return errors.Join(failed, err)
 		}
 	}
 	return lines.Err()
@@ -108,6 +108,11 @@ func (t *hsm) do(r request) ([]byte, error) {
 	return t.decrypt(session, key, r)
 }
 
+// errNoToken ends the program, because a module may know only the tokens that it could
+// read when it was initialized. SoftHSM2 misses one whose file another process is
+// writing.
+var errNoToken = errors.New("the token is not there")
+
 func (t *hsm) slot() (uint, error) {
 	slots, err := t.GetSlotList(true)
 	if err != nil {
@@ -118,7 +123,7 @@ func (t *hsm) slot() (uint, error) {
 			return slot, nil
 		}
 	}
-	return 0, errors.New("the token is not there")
+	return 0, errNoToken
 }
 
 var errNoKey = errors.New("the token has no such key")
