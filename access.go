@@ -119,10 +119,12 @@ type AccessRule struct {
 	Conditions  []Condition  `json:"conditions,omitempty"`
 	Transform   Transform    `json:"transform"`
 	Permissions []Permission `json:"permissions"` // on tokens, such as token:read
-	// Destinations, if not nil, limit token:use to requests to these hosts, such as
-	// "api.example.com", "*.example.com" (the star is one label) and
-	// "api.example.com:8443". The caller does not see the data. The rule must have
-	// token:use as its only permission, and the transform reveal.
+	// Destinations, if not nil, limit token:use to these requests. An entry is
+	// "[METHOD[,METHOD...] ]host[:port][/path]", such as "api.example.com:8443",
+	// "*.example.com" (the star is one label) or "GET,HEAD api.example.com/v1/**". In
+	// a path, * is one segment and ** at the end is any rest, also none. The query
+	// does not count. The caller does not see the data. The rule must have token:use
+	// as its only permission, and the transform reveal.
 	Destinations []string `json:"destinations,omitzero"`
 }
 
@@ -210,7 +212,7 @@ type Explanation struct {
 	// call is not allowed, the permission is not on tokens, or the data can only be
 	// sent to Destinations.
 	Transform Transform `json:"transform,omitempty"`
-	// Destinations are the hosts that the data can be sent to. Nil means no limit.
+	// Destinations are the requests that the data can be sent in. Nil means no limit.
 	Destinations []string `json:"destinations,omitempty"`
 	// Reason is one sentence.
 	Reason string `json:"reason"`
@@ -291,7 +293,7 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 
 func lookOf(l applications.Look) RuleLook {
 	out := RuleLook{Holder: l.Holder, Container: l.Container, Allowed: l.Transform != access.None,
-		Transform: Transform(l.Transform.String()), Destinations: l.To, Best: Transform(l.Best.String())}
+		Transform: Transform(l.Transform.String()), Destinations: l.To.Common(), Best: Transform(l.Best.String())}
 	if l.To != nil {
 		out.Transform = ""
 	}

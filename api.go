@@ -28,6 +28,7 @@ import (
 //
 //   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
 //     [Client.From], [Client.Masked], [Client.HasPermission];
+//   - printing: [Client.Format], [Client.LogValue];
 //   - transactions and idempotency: [Client.InTx] and [Client.Once], which run in the
 //     process;
 //   - the setup of a program: [Client.EnsureApplication], [Client.EnsureReactor],
@@ -48,9 +49,11 @@ type API interface { //nolint:interfacebloat // each of its parts has at most 6 
 	LogAPI
 	TenantAPI
 	ApplicationAPI
+	ApplicationKeyAPI
 	ReactorAPI
 	ProxyAPI
 	ApplyAPI
+	ClockAPI
 }
 
 var _ API = (*Client)(nil)
@@ -120,6 +123,14 @@ type ApplicationAPI interface {
 	DeleteApplication(ctx context.Context, id uuid.UUID) error
 }
 
+// ApplicationKeyAPI administers the keys of applications.
+type ApplicationKeyAPI interface {
+	CreateApplicationKey(ctx context.Context, application uuid.UUID, p ApplicationKeyParams) (*ApplicationKey, error)
+	ListApplicationKeys(ctx context.Context, application uuid.UUID) ([]ApplicationKey, error)
+	GetApplicationKey(ctx context.Context, application, key uuid.UUID) (*ApplicationKey, error)
+	DeleteApplicationKey(ctx context.Context, application, key uuid.UUID) error
+}
+
 // ReactorAPI administers reactors.
 type ReactorAPI interface {
 	CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error)
@@ -149,4 +160,9 @@ type ApplyAPI interface {
 	ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error)
 	ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error)
 	ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error)
+}
+
+// ClockAPI tells the time of the vault's clock, which decides when tokens expire.
+type ClockAPI interface {
+	Now(ctx context.Context) (time.Time, error)
 }

@@ -43,7 +43,12 @@ type Application struct {
 	CreatedAt   time.Time    `json:"created_at,omitzero"`
 	ModifiedBy  uuid.UUID    `json:"modified_by,omitzero"`
 	ModifiedAt  time.Time    `json:"modified_at,omitzero"`
-	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the key stops working
+	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the application ends with its keys
+	// Identities are the workloads that may act as the application with a JWT.
+	Identities []Identity `json:"identities,omitempty"`
+	// Suspended means that a restore brought back an older state, and that nobody has
+	// confirmed it: see [Vault.EraseAgain]. Uses are ErrForbidden.
+	Suspended bool `json:"suspended,omitempty"`
 	// Unreadable is set in lists for an application whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then; the type is sealed.
 	Unreadable bool `json:"unreadable,omitempty"`
@@ -58,6 +63,13 @@ type ApplicationParams struct {
 	Permissions []Permission    `json:"permissions,omitempty"`
 	Rules       []AccessRule    `json:"rules,omitempty"`
 	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
+	// Identities are the workloads that may act as the application with a JWT in place
+	// of a key: at most 10, and none for a public application.
+	Identities []Identity `json:"identities,omitempty"`
+	// CreateKey is false for a new application without an API key. Nil means true.
+	// Changes of an application refuse it, except [Client.ApplyApplication], which
+	// ignores it for an application that exists.
+	CreateKey *bool `json:"create_key,omitempty"`
 }
 
 // UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
@@ -65,19 +77,25 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		var in applications.Params
 		in.Read(r)
-		*p = ApplicationParams{in.Name, ApplicationType(in.Type), as[Permission](in.Permissions), rulesOf(in.Rules), in.ExpiresAt}
+		*p = ApplicationParams{
+			Name: in.Name, Type: ApplicationType(in.Type), Permissions: as[Permission](in.Permissions), Rules: rulesOf(in.Rules),
+			ExpiresAt: in.ExpiresAt, Identities: identitiesOf(in.Identities), CreateKey: in.CreateKey,
+		}
 	})
 }
 
 // Params returns the parameters of the application, for a change with
 // [Client.ReplaceApplication].
 func (a *Application) Params() ApplicationParams {
-	return ApplicationParams{a.Name, a.Type, slices.Clone(a.Permissions), slices.Clone(a.Rules), a.ExpiresAt}
+	return ApplicationParams{Name: a.Name, Type: a.Type, Permissions: slices.Clone(a.Permissions), Rules: slices.Clone(a.Rules), ExpiresAt: a.ExpiresAt, Identities: slices.Clone(a.Identities)}
 }
 
 // inside returns the parameters in the type of the internal package.
 func (p *ApplicationParams) inside() *applications.Params {
-	return &applications.Params{Name: p.Name, Type: string(p.Type), Permissions: as[string](p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt}
+	return &applications.Params{
+		Name: p.Name, Type: string(p.Type), Permissions: as[string](p.Permissions), Rules: accessRules(p.Rules), ExpiresAt: p.ExpiresAt,
+		Identities: insideIdentities(p.Identities), CreateKey: p.CreateKey,
+	}
 }
 
 // Same reports whether p and q describe the same application. It ignores the order
@@ -88,8 +106,8 @@ func (p ApplicationParams) Same(q ApplicationParams) bool { return p.inside().Sa
 func applicationOf(a *applications.Application) *Application {
 	return &Application{
 		ID: a.ID, TenantID: a.TenantID, Name: a.Name, Type: ApplicationType(a.Type), Key: a.Key,
-		Permissions: as[Permission](a.Permissions), Rules: rulesOf(a.Rules), ExpiresAt: a.ExpiresAt,
-		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, ModifiedBy: a.ModifiedBy, ModifiedAt: a.ModifiedAt, Unreadable: a.Unreadable,
+		Permissions: as[Permission](a.Permissions), Rules: rulesOf(a.Rules), ExpiresAt: a.ExpiresAt, Identities: identitiesOf(a.Identities),
+		CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt, ModifiedBy: a.ModifiedBy, ModifiedAt: a.ModifiedAt, Unreadable: a.Unreadable, Suspended: a.Hold.Suspended(),
 	}
 }
 
@@ -97,6 +115,7 @@ func applicationOf(a *applications.Application) *Application {
 var applicationsOf = collection[Application, ApplicationParams, applications.Application, *applications.Params]{
 	verbs: &core.ApplicationVerbs, kind: &applications.Records,
 	store:  func(*Vault) entityStore[applications.Application, *applications.Params] { return applications.All },
+	again:  func(p *ApplicationParams) { p.CreateKey = nil },
 	inside: (*ApplicationParams).inside, show: applicationOf,
 	id:   func(a *Application) uuid.UUID { return a.ID },
 	same: func(a *Application, p ApplicationParams) bool { return a.Params().Same(p) },
@@ -191,10 +210,11 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 	return applicationsOf.patch(ctx, c, id, patch)
 }
 
-// RegenerateKey gives an application a new API key. It needs the permission
-// application:update, and every permission of the application that is not on
-// tokens. The old key stops working at once. So do the sessions that it created or
-// authorized and the jobs that it queued.
+// RegenerateKey gives an application a new API key in place of all its keys. It needs
+// the permission application:update, and every permission of the application that is
+// not on tokens. The old keys stop working at once. So do the sessions that they
+// created or authorized and the jobs that they queued. To change a key without an
+// interruption, use [Client.CreateApplicationKey].
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
 	return runTo(ctx, c, &core.VerbRegenerateKey, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
 		return applications.RegenerateKey(ctx, op, id)
@@ -203,7 +223,7 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 
 // DeleteApplication deletes an application. It needs the permission
 // application:delete, and every permission of the application that is not on
-// tokens. Its key stops working at once. So do the sessions that it created or
+// tokens. Its keys stop working at once. So do the sessions that it created or
 // authorized and the jobs that it queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	return applicationsOf.delete(ctx, c, id)

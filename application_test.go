@@ -490,6 +490,13 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 	"given a new key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
 		return must.Err(v.Owner.RegenerateKey(ctx, app))
 	},
+	"moved to another key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		keys, err := v.Owner.ListApplicationKeys(ctx, app)
+		if err != nil {
+			return err
+		}
+		return errors.Join(must.Err(v.Owner.CreateApplicationKey(ctx, app, vault.ApplicationKeyParams{})), v.Owner.DeleteApplicationKey(ctx, app, keys[0].ID))
+	},
 	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
 		_, err := v.Owner.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
 		v.Clock.Advance(time.Minute)

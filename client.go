@@ -47,6 +47,13 @@ func (v *Vault) Tenant(id uuid.UUID) *Owner { return &Owner{v.client(v.core.Owne
 // that is missing, malformed, unknown, expired or revoked gives ErrUnauthenticated.
 // When the database does not respond, no key works.
 //
+// The key may also be the id of an application, a colon, and a JWT that one of the
+// [Identity] values of the application matches. A JWT that does not match gives the
+// same error. A JWT whose issuer does not respond gives ErrUnavailable. The client
+// works until the JWT ends or the identity is removed. It cannot make a key or change
+// the identities of its own application, and a session that it authorizes lives for at
+// most 24 hours.
+//
 // A revoked key stops working at once on the node that revoked it, and within a
 // second on every other node.
 func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
@@ -164,6 +171,12 @@ type Tx = storage.SQLTx
 // the transaction itself.
 func (c *Client) InTx(tx Tx) *Client { return c.v.client(core.CallerOf(c).InTx(tx)) }
 
+// Now returns the time of the vault's clock: see [Config].Now. The clock decides when
+// tokens expire, so compute [TokenParams].ExpiresAt from it. Now needs no permission.
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	return run(ctx, c, &core.VerbNow, func(ctx context.Context, op *core.Op) (time.Time, error) { return op.Now, ctx.Err() })
+}
+
 // HasPermission checks whether the client holds a permission on any object at all.
 // It returns nil, ErrForbidden, or ErrUnauthenticated if the client's key is no
 // longer valid. Only the operation itself checks whether the permission covers a
@@ -224,11 +237,16 @@ type IdempotencyKey struct {
 // leaves nothing, including its claim on the key, so it can be retried. While a
 // request is running, others with the same key get ErrInProgress.
 //
-// The response of a reactor's run may hold the data of tokens. Once returns it
-// again only while the callers who used the tokens could still see as much of them;
-// otherwise it fails with ErrForbidden. The tokens, and a cvc that the run saw,
-// must still exist, and only the run may have changed the tokens. Otherwise Once
-// fails with [ErrWithdrawn].
+// The response may hold the data of tokens that do has read or used, also in a
+// reactor's run. Once returns it again only while those who saw the tokens could
+// still see as much of them; otherwise it fails with ErrForbidden. The tokens, and
+// a cvc that do saw, must still exist, and only do may have changed the tokens.
+// Otherwise Once fails with [ErrWithdrawn], and does not call do. Reads of more than
+// 1,000 tokens are not tracked, and Once then always fails with [ErrWithdrawn].
+//
+// CreateToken and Tokenize bind the response to an erasure of the tokens alone, and
+// the result of PatchToken, or of a token found as a duplicate, also to their
+// deletion and expiry, and to the right to read them.
 //
 // If key.Lease is zero, do should only call the Client. It may run again from the
 // start when others changed what it read, and its work is discarded if another node

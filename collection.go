@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -24,6 +23,7 @@ type collection[T, P, R, I any] struct {
 	show   func(*R) *T
 	id     func(*T) uuid.UUID
 	same   func(*T, P) bool // whether an entity has the parameters
+	again  func(*P)         // removes what is only for a new entity; may be nil
 }
 
 // entityStore creates and changes entities of one kind.
@@ -71,6 +71,9 @@ func (k *collection[T, P, R, I]) apply(ctx context.Context, c *Client, p P) (*Ap
 	out := &Applied[T]{Item: item, Created: created}
 	if err == nil && !created && !k.same(item, p) {
 		out.Changed = true
+		if k.again != nil {
+			k.again(&p)
+		}
 		out.Item, err = k.replace(ctx, c, k.id(item), p)
 	}
 	if err != nil {
@@ -100,7 +103,7 @@ func (k *collection[T, P, R, I]) list(ctx context.Context, c *Client, l records.
 }
 
 func (k *collection[T, P, R, I]) all(ctx context.Context, c *Client, l records.List[R]) iter.Seq2[*T, error] {
-	return walk(ctx, c, &k.verbs.All, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]T, bool, error) {
+	return walk(ctx, c, &k.verbs.All, func(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) ([]T, bool, error) {
 		items, more, err := k.kind.Next(ctx, op, l, w, before)
 		return k.shown(items), more, err
 	})

@@ -213,3 +213,97 @@ func TestBoundUseNeedsACertificate(t *testing.T) {
 	wantError(t, "another name for "+host, must.Err(w.charge(t.Context(), key, call)), vault.ErrUnreachable)
 	same(t, "sent", w.body, "")
 }
+
+// All that an expression can insert is replaced, whatever its length and its place in
+// the token, and so are the forms in which programs repeat it.
+func TestEveryInsertedTextIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	long := strings.Repeat("0123456789abcdef", 300) // 4,800 bytes
+	pair := []string{long + "the first secret", long + "another secret"}
+	for id, data := range map[string]any{
+		"first": pair[0], "second": pair[1], "stutter": strings.Repeat("A", 5000) + "key material", "ampersand": long + "&the rest",
+		"named": map[string]any{"DE89370400440532013000": map[string]any{"owner": "Jane Doe"}}, "line": "sk_live_line\n", "mixed": "Sk_lIvE_MiXeD",
+	} {
+		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
+	}
+	tagged := create(t, w.Private, vault.TokenParams{ID: "tagged", Type: vault.TypeGeneric, Data: "the tagged data", Metadata: map[string]string{"customer-number": "4711-0815"}})
+	whole := must.Get(w.Private.GetToken(t.Context(), tagged.ID))(t)
+	text := http.Header{"Content-Type": {"text/plain"}}
+	for name, test := range map[string]struct {
+		header         http.Header
+		send, response string // the response is what was sent if it is empty
+		lacks          []string
+	}{
+		"a common start":       {text, "{{ first }} {{ second }}", "", []string{"the first secret", "another secret", "89abcdef"}},
+		"only the second":      {text, "{{ second }}", "", []string{"another secret", "89abcdef"}},
+		"an overlap":           {text, "A{{ stutter }}", "", []string{"key material", "AAAAAA"}},
+		"inserted into XML":    {http.Header{"Content-Type": {"text/xml"}}, "<a>{{ ampersand }}</a>", "", []string{"the rest", "89abcdef"}},
+		"a name of a member":   {nil, `{"x":"{{ named }}"}`, "", []string{"DE8937", "Jane"}},
+		"a name in a text":     {nil, `{"x":"{{ named | stringify }}"}`, "<DE89370400440532013000>", []string{"DE8937"}},
+		"metadata":             {nil, `{"x":"{{ token: tagged }}"}`, "<4711-0815|customer-number|the tagged data>", []string{"4711", "customer", "tagged data"}},
+		"a fingerprint":        {nil, `{"x":"{{ token: tagged | json: '$.fingerprint' }}"}`, "<" + whole.Fingerprint + ">", []string{whole.Fingerprint}},
+		"a trailing newline":   {nil, `{"x":"{{ line }}"}`, "<sk_live_line>", []string{"sk_live"}},
+		"the name of a header": {nil, `{"x":"{{ mixed }}"}`, "header", []string{"mixed"}},
+	} {
+		w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) {
+			switch test.response {
+			case "":
+				_, _ = io.WriteString(rw, body)
+			case "header":
+				rw.Header().Set("X-Sk_lIvE_MiXeD-x", "1")
+			default:
+				_, _ = io.WriteString(rw, test.response)
+			}
+		}
+		got := must.Get(w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: test.header, Body: strings.NewReader(test.send)}))(t)
+		for _, lacks := range test.lacks {
+			must.Lack(t, name, got.body+strings.ToLower(fmt.Sprint(got.Header)), lacks)
+		}
+	}
+	w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
+		_, _ = io.WriteString(rw, `{"expiration_month":12,"owners":1}`)
+	}
+	got := must.Get(w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Body: strings.NewReader(`{"x":"{{ card }}"}`)}))(t)
+	same(t, "names that the type has", got.body, `{"expiration_month":12,"owners":1}`)
+}
+
+// The limits of a request do not tell how long a value is that its caller may not see.
+func TestLimitsDoNotTellALength(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	for n, repeats := range map[int]int{1_100: 1, 3_900: 1, 5_000: 2, 8_100: 2} {
+		id := fmt.Sprint("value-", n)
+		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: strings.Repeat("v", n)})
+		most := 4096 / repeats // expressions that fit
+		for count, want := range map[int]error{most: nil, most + 1: vault.ErrInvalid} {
+			body := strings.Repeat("{{ "+id+" }}", count)
+			_, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(body)})
+			if want == nil && err != nil || want != nil && err == nil {
+				t.Errorf("%d times %d bytes: %v", count, n, err)
+			}
+		}
+	}
+}
+
+// A request in whose response data was replaced is reported once, with its
+// application.
+func TestReplacementsAreReported(t *testing.T) {
+	t.Parallel()
+	s := &seen{}
+	w := newTill(t, vault.Config{Observer: s})
+	client, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", w.to)})
+	for response, want := range map[string]int{"nothing": 0, visa + " and " + visa: 1, visa[:15] + "3": 0} {
+		w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
+			rw.Header().Set("X-Text", response)
+			_, _ = io.WriteString(rw, response)
+		}
+		s.all = nil
+		must.Get(w.charge(t.Context(), client, cardCall()))(t)
+		all := strings.Join(s.all, "\n")
+		same(t, response, strings.Count(all, "Kind:echo Name:replaced")/2, want)
+		if want > 0 {
+			must.Contain(t, "the event", all, "EntityID:"+client.ApplicationID().String())
+		}
+	}
+}

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/erase"
-	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/notary"
 )
 
 // EvidenceConfig makes the audit log tamper-evident. Entries that are changed,
@@ -68,7 +68,7 @@ type Anchor interface {
 
 // AnchorFile returns an anchor that appends notes to a file. It suits write-once
 // storage, a repository, or a synced folder.
-func AnchorFile(path string) Anchor { return evident.AnchorFile(path) }
+func AnchorFile(path string) Anchor { return notary.AnchorFile(path) }
 
 // AnchorURL returns an anchor behind a URL: POST adds a note, and GET returns the
 // newest note, or 404. The client may be nil.
@@ -76,7 +76,7 @@ func AnchorURL(url string, client *http.Client) Anchor {
 	if client == nil {
 		client = http.DefaultClient
 	}
-	return &evident.AnchorHTTP{URL: url, Client: client}
+	return &notary.AnchorHTTP{URL: url, Client: client}
 }
 
 // AlarmKind is the kind of an [Alarm].
@@ -90,6 +90,9 @@ const (
 	AlarmMissing AlarmKind = AlarmKind(ledger.AlarmMissing)
 	// AlarmLag means that the tree is more than a minute behind the log.
 	AlarmLag AlarmKind = AlarmKind(ledger.AlarmLag)
+	// AlarmStalled means that verification or signing has not advanced for almost
+	// an hour.
+	AlarmStalled AlarmKind = AlarmKind(ledger.AlarmStalled)
 	// AlarmRestore means that the database was restored or copied: see
 	// [Vault.AcceptRestore].
 	AlarmRestore AlarmKind = AlarmKind(ledger.AlarmRestore)
@@ -114,7 +117,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	keep := evident.Config{Origin: c.Origin, Signer: c.Signer, Previous: c.Previous, Every: c.Every, VerifyEvery: c.VerifyEvery}
+	keep := notary.Config{Origin: c.Origin, Signer: c.Signer, Previous: c.Previous, Every: c.Every, VerifyEvery: c.VerifyEvery}
 	for _, a := range c.Anchors {
 		keep.Anchors = append(keep.Anchors, a)
 	}
@@ -124,7 +127,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 		}
 	}
 	var err error
-	if v.evidence, err = evident.Open(ctx, v.core, keep); err != nil {
+	if v.evidence, err = notary.Open(ctx, v.core, keep); err != nil {
 		return err
 	}
 	v.core.Ledger = v.evidence
@@ -132,7 +135,7 @@ func (v *Vault) openEvidence(ctx context.Context) error {
 }
 
 // keeper returns the keeper of the evidence, or ErrNotFound if evidence is off.
-func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
+func (v *Vault) keeper(ctx context.Context) (*notary.Keeper, error) {
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (v *Vault) keeper(ctx context.Context) (*evident.Keeper, error) {
 }
 
 // withKeeper runs do with the keeper of the evidence.
-func withKeeper[T any](ctx context.Context, v *Vault, do func(*evident.Keeper) (T, error)) (out T, err error) {
+func withKeeper[T any](ctx context.Context, v *Vault, do func(*notary.Keeper) (T, error)) (out T, err error) {
 	k, err := v.keeper(ctx)
 	if err == nil {
 		out, err = do(k)
@@ -155,14 +158,14 @@ func withKeeper[T any](ctx context.Context, v *Vault, do func(*evident.Keeper) (
 // newest signed note. Without [Config].Evidence it fails with ErrNotFound, as do
 // the other methods about evidence.
 func (v *Vault) Checkpoint(ctx context.Context) ([]byte, error) {
-	return withKeeper(ctx, v, func(k *evident.Keeper) ([]byte, error) { return k.Checkpoint(ctx) })
+	return withKeeper(ctx, v, func(k *notary.Keeper) ([]byte, error) { return k.Checkpoint(ctx) })
 }
 
 // EvidenceKey returns the public key that verifies signed notes, in the form of
 // golang.org/x/mod/sumdb/note. It is empty if the program's signer does not publish
 // it.
 func (v *Vault) EvidenceKey() (string, error) {
-	return withKeeper(context.Background(), v, func(k *evident.Keeper) (string, error) { return k.Key(), nil })
+	return withKeeper(context.Background(), v, func(k *notary.Keeper) (string, error) { return k.Key(), nil })
 }
 
 // RotateEvidenceKey replaces the stored key that signs notes, and returns the new
@@ -170,7 +173,7 @@ func (v *Vault) EvidenceKey() (string, error) {
 // event in the log names both keys. If [EvidenceConfig] has a Signer, it fails with
 // ErrConflict.
 func (v *Vault) RotateEvidenceKey(ctx context.Context) (string, error) {
-	return withKeeper(ctx, v, func(k *evident.Keeper) (string, error) { return k.RotateKey(ctx) })
+	return withKeeper(ctx, v, func(k *notary.Keeper) (string, error) { return k.RotateKey(ctx) })
 }
 
 // EvidenceStatus is the state of the evidence on this node.
@@ -280,7 +283,7 @@ func (v *Vault) VerifyLogs(ctx context.Context, o *VerifyOptions) (*evidence.Rep
 	if o == nil {
 		o = &VerifyOptions{}
 	}
-	return withKeeper(ctx, v, func(k *evident.Keeper) (*evidence.Report, error) { return k.Verify(ctx, ledger.VerifyOptions(*o)) })
+	return withKeeper(ctx, v, func(k *notary.Keeper) (*evidence.Report, error) { return k.Verify(ctx, ledger.VerifyOptions(*o)) })
 }
 
 // AcceptRestore accepts a database that is a copy, or older than its newest note.
@@ -301,6 +304,9 @@ type EraseAgainParams struct {
 	Files []io.ReadSeeker
 	// Reason is stored in the log: see [EraseParams]. It may be empty.
 	Reason string
+	// Keep are the ids of suspended applications, proxies and reactors that a person
+	// has confirmed. Without files, nothing else happens.
+	Keep []uuid.UUID
 	// DryRun only counts.
 	DryRun bool
 }
@@ -310,14 +316,33 @@ type ErasedAgain struct {
 	Erased       int `json:"erased"`       // tokens that were erased or deleted according to the files
 	Count        int `json:"count"`        // of these, tokens that existed again and were erased
 	Applications int `json:"applications"` // deleted applications that existed again and were deleted
-	Keys         int `json:"keys"`         // applications whose replaced key worked again and was replaced
+	Keys         int `json:"keys"`         // replaced and deleted keys that worked again and were replaced or deleted
 	Sessions     int `json:"sessions"`     // ended sessions that existed again and were ended
+	Proxies      int `json:"proxies"`      // deleted proxies that existed again and were deleted
+	Reactors     int `json:"reactors"`     // deleted reactors that existed again and were deleted
+	// Suspended are applications, proxies and reactors that came back in an older
+	// state, and Kept are those that were confirmed.
+	Suspended []Held `json:"suspended,omitempty"`
+	Kept      []Held `json:"kept,omitempty"`
+}
+
+// Held is an application, a proxy or a reactor that [Vault.EraseAgain] has suspended
+// or confirmed.
+type Held struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	Type     string    `json:"type"` // as in the log
+	ID       uuid.UUID `json:"id"`
 }
 
 // EraseAgain withdraws again what a restored backup brought back: it erases tokens
-// that were erased or deleted since the backup was made, deletes applications, ends
-// sessions, and replaces keys that were regenerated. Nobody learns the new key, so
-// the owner of such an application makes another one with [Client.RegenerateKey].
+// that were erased or deleted since the backup was made, deletes applications,
+// proxies and reactors, ends sessions, deletes keys that were deleted, and replaces keys
+// that were regenerated. Nobody learns the new key, so the owner of such an application makes another one with [Client.RegenerateKey].
+//
+// An application, proxy or reactor that was changed since the backup may have more
+// rights again than it should. It is suspended: every use of it is ErrForbidden, on
+// all nodes within a second. Its changes are possible, and do not end the
+// suspension. A person who has looked at it ends it with EraseAgainParams.Keep.
 //
 // A token that was created after the erasure of another token with its id stays.
 // So does a key that the application got after the restore. Calling EraseAgain
@@ -327,19 +352,34 @@ func (v *Vault) EraseAgain(ctx context.Context, p EraseAgainParams) (*ErasedAgai
 	if err := cmp.Or(v.core.Alive(), ctx.Err()); err != nil {
 		return nil, public(err)
 	}
-	again := erase.AgainParams{Files: p.Files, Reason: p.Reason, DryRun: p.DryRun}
+	again := erase.AgainParams{Files: p.Files, Reason: p.Reason, DryRun: p.DryRun, Keep: p.Keep}
 	if v.evidence != nil {
 		if err := v.evidence.Continues(ctx); err != nil {
 			return nil, public(err)
 		}
 		again.VerifierKey = v.evidence.Key()
 	}
+	defer v.relay.ForgetProxies()
 	done, err := erase.Again(ctx, v.core, &again)
-	return (*ErasedAgain)(done), public(err)
+	if done == nil {
+		return nil, public(err)
+	}
+	return &ErasedAgain{
+		Erased: done.Erased, Count: done.Count, Applications: done.Applications, Keys: done.Keys, Sessions: done.Sessions,
+		Proxies: done.Proxies, Reactors: done.Reactors, Suspended: heldOf(done.Suspended), Kept: heldOf(done.Kept),
+	}, public(err)
+}
+
+// heldOf converts entities of the internal package.
+func heldOf(all []erase.Held) (out []Held) {
+	for _, one := range all {
+		out = append(out, Held(one))
+	}
+	return out
 }
 
 // withEvidence executes a verb that needs evidence.
-func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *evident.Keeper) (T, error)) (T, error) {
+func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *core.Op, *notary.Keeper) (T, error)) (T, error) {
 	return run(ctx, c, verb, func(ctx context.Context, op *core.Op) (none T, err error) {
 		k, err := c.v.keeper(ctx)
 		if err != nil {
@@ -352,7 +392,7 @@ func withEvidence[T any](ctx context.Context, c *Client, verb *core.Verb, do fun
 // LogCheckpoint returns the newest signed note, which covers all committed entries
 // of the tenant's log (permission log:read).
 func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
-	return withEvidence(ctx, c, &core.VerbLogCheckpoint, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &core.VerbLogCheckpoint, func(ctx context.Context, op *core.Op, k *notary.Keeper) ([]byte, error) {
 		return k.TenantCheckpoint(ctx, op.Tenant())
 	})
 }
@@ -360,7 +400,7 @@ func (c *Client) LogCheckpoint(ctx context.Context) ([]byte, error) {
 // LogProof returns the proof that an entry is in the tenant's log, for
 // [evidence.VerifyProof] (permission log:read).
 func (c *Client) LogProof(ctx context.Context, id uuid.UUID) ([]byte, error) {
-	return withEvidence(ctx, c, &core.VerbLogProof, func(ctx context.Context, op *core.Op, k *evident.Keeper) ([]byte, error) {
+	return withEvidence(ctx, c, &core.VerbLogProof, func(ctx context.Context, op *core.Op, k *notary.Keeper) ([]byte, error) {
 		return k.Proof(ctx, op, id)
 	})
 }
@@ -375,7 +415,7 @@ type LogConsistency struct {
 // LogConsistency returns the proof that the tenant's log extends the log of an
 // earlier size (permission log:read).
 func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistency, error) {
-	return withEvidence(ctx, c, &core.VerbLogConsistency, func(ctx context.Context, op *core.Op, k *evident.Keeper) (*LogConsistency, error) {
+	return withEvidence(ctx, c, &core.VerbLogConsistency, func(ctx context.Context, op *core.Op, k *notary.Keeper) (*LogConsistency, error) {
 		to, hashes, err := k.Consistency(ctx, op, from)
 		return &LogConsistency{From: from, To: to, Hashes: hashes}, err
 	})
@@ -384,7 +424,7 @@ func (c *Client) LogConsistency(ctx context.Context, from int64) (*LogConsistenc
 // ExportEvidence writes the tenant's log with its proofs, for [evidence.Verify]
 // (permission log:read). After an error the output is incomplete.
 func (c *Client) ExportEvidence(ctx context.Context, w io.Writer) error {
-	_, err := withEvidence(ctx, c, &core.VerbExportEvidence, func(ctx context.Context, op *core.Op, k *evident.Keeper) (struct{}, error) {
+	_, err := withEvidence(ctx, c, &core.VerbExportEvidence, func(ctx context.Context, op *core.Op, k *notary.Keeper) (struct{}, error) {
 		return struct{}{}, k.Export(ctx, op, core.VerbExportEvidence.Permission, w)
 	})
 	return err

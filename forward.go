@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/forward"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 )
 
 // ForwardOptions configures [Vault.ForwardProxy]. The zero value is usable.
@@ -15,12 +15,13 @@ type ForwardOptions struct {
 	// Prefix is the prefix of the REST API's headers, which are never sent to a
 	// destination. Default SVC-.
 	Prefix string
-	// RateLimit, if not nil, decides whether a caller may send a request, and whether
-	// the request may use more than one token. Options.RateLimit of package httpserver
+	// RateLimit, if not nil, decides whether a caller may open a tunnel or send a
+	// request, and whether the request may use more than one token. Options.RateLimit of package httpserver
 	// describes it, and may be the same function.
 	RateLimit func(r *http.Request, c *Client, cost int) (retryAfter time.Duration, ok bool)
 	// MaxTunnels is the number of tunnels that a tenant may have open. All tenants
-	// together may have four times as many. Default 1,000.
+	// together may have four times as many. If all are open, a tenant with fewer gets
+	// the place of an idle tunnel of the tenant with the most. Default 1,000.
 	MaxTunnels int
 	// Logger gets one line for each request, as Options.Logger of package httpserver
 	// does. Default: no logging.
@@ -44,21 +45,21 @@ func (v *Vault) ForwardProxy(o *ForwardOptions) http.Handler {
 	if o == nil {
 		o = &ForwardOptions{}
 	}
-	p := forward.Proxy{Relay: v.relay, Prefix: o.Prefix, MaxTunnels: o.MaxTunnels, Logger: o.Logger}
+	p := relay.ForwardProxy{Relay: v.relay, Prefix: o.Prefix, MaxTunnels: o.MaxTunnels, Logger: o.Logger}
 	if o.RateLimit != nil {
 		p.Limit = func(r *http.Request, caller core.Caller, cost int) bool {
 			_, ok := o.RateLimit(r, v.client(caller), cost)
 			return ok
 		}
 	}
-	return forward.New(p)
+	return relay.NewForwardProxy(p)
 }
 
 // ForwardCA returns the certificates that clients of [Vault.ForwardProxy] must
 // trust, in PEM, the newest first. The first call on a database creates one. Its
 // key is sealed in the database, and the same on all nodes.
 func (v *Vault) ForwardCA(ctx context.Context) ([]byte, error) {
-	certs, err := forward.NewAuthority(v.core).Certificates(ctx)
+	certs, err := relay.NewAuthority(v.core).Certificates(ctx)
 	return certs, public(err)
 }
 
@@ -78,6 +79,6 @@ func (v *Vault) RotateForwardCA(ctx context.Context, o *RotateCAOptions) ([]byte
 	if o == nil {
 		o = &RotateCAOptions{}
 	}
-	certs, err := forward.NewAuthority(v.core).Rotate(ctx, o.Now, o.Domains)
+	certs, err := relay.NewAuthority(v.core).Rotate(ctx, o.Now, o.Domains)
 	return certs, public(err)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -16,9 +17,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -457,37 +460,96 @@ func TestForwardProxyAttacks(t *testing.T) {
 	must.Contain(t, "plain http in production: body", rec.Body.String(), "https only")
 }
 
-// Each tenant may have some tunnels open, and all tenants together four times as
-// many.
-func TestForwardProxyTunnelLimit(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, vault.Config{})
-	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{MaxTunnels: 1})
-	keys := []string{g.pass}
-	for range 4 {
+// tenants returns keys of other tenants with a rule for the destination.
+func (g *gate) tenants(t testing.TB, n int) (keys []string) {
+	t.Helper()
+	for range n {
 		tenant := must.Get(g.CreateTenant(t.Context(), "Other"))(t)
 		_, key := g.NewApplication(t, g.Tenant(tenant.ID), vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
 		keys = append(keys, key)
 	}
-	refused := func(name, key string) {
-		t.Helper()
-		res, err := g.client(t, key).Do(g.request(t, "GET", "/", nil))
-		if err == nil {
-			res.Body.Close()
-		}
-		must.Match(t, name, err, must.Text("Too Many Requests"))
+	return keys
+}
+
+// refusesTunnel checks that a CONNECT is refused.
+func (g *gate) refusesTunnel(t testing.TB, name, key, text string) {
+	t.Helper()
+	res, err := g.client(t, key).Do(g.request(t, "GET", "/", nil))
+	if err == nil {
+		res.Body.Close()
 	}
-	first := g.tunnelTo(t, g.pass, g.to)
-	refused("the second of a tenant", g.pass)
-	for _, key := range keys[1:4] {
-		g.tunnelTo(t, key, g.to)
+	must.Match(t, name, err, must.Text(text))
+}
+
+// Each tenant may have some tunnels open, and all tenants together four times as
+// many. Four tenants cannot keep all tunnels from a fifth, which gets the place of
+// an idle tunnel.
+func TestForwardProxyTunnelLimit(t *testing.T) {
+	t.Parallel()
+	for name, each := range map[string]int{"one": 1, "three": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate(t, vault.Config{})
+			g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{MaxTunnels: each})
+			keys := append([]string{g.pass}, g.tenants(t, 4)...)
+			var all []*tls.Conn
+			for _, key := range keys[:4] {
+				for range each {
+					all = append(all, g.tunnelTo(t, key, g.to))
+				}
+			}
+			g.refusesTunnel(t, "one more of a tenant", g.pass, "Too Many Requests")
+			res, _ := do(t, g.client(t, keys[4]), g.request(t, "GET", "/", nil))
+			same(t, "a fifth tenant", res.StatusCode, 200)
+			closed := 0
+			for _, c := range all {
+				_ = c.NetConn().SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // an open tunnel sends nothing
+				if _, err := c.NetConn().Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+					closed++
+				}
+			}
+			same(t, "tunnels that made room", closed, 1)
+		})
 	}
-	refused("the fifth of all tenants", keys[4])
-	first.NetConn().Close()
-	eventually(t, "a closed tunnel makes room", func() bool {
-		res, err := g.client(t, keys[4]).Do(g.request(t, "GET", "/", nil))
-		return err == nil && res.Body.Close() == nil && res.StatusCode == 200
+}
+
+// A CONNECT passes the rate limit, and a caller that is over the limit gets neither
+// a certificate nor a tunnel.
+func TestForwardProxyLimitsConnect(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	var asked atomic.Int32
+	allowed := 50
+	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{
+		RateLimit: func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
+			same(t, "method", r.Method, http.MethodConnect)
+			same(t, "tenant", c.TenantID(), g.Owner.TenantID())
+			return time.Second, int(asked.Add(int32(cost))) <= allowed
+		},
 	})
+	for i := range allowed {
+		g.tunnelTo(t, g.pass, fmt.Sprintf("host-%d.example:443", i)).NetConn().Close()
+	}
+	g.refusesTunnel(t, "over the limit", g.pass, "Too Many Requests")
+	same(t, "asked", int(asked.Load()), allowed+1)
+}
+
+// The certificates of one tenant do not take the place of those of another.
+func TestForwardCertificatesOfTenants(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, vault.Config{})
+	other := g.tenants(t, 1)[0]
+	serial := func() string {
+		c := tls.Client(g.tunnelTo(t, other, "pay.test:443").NetConn(), &tls.Config{InsecureSkipVerify: true})
+		must.Do(t, c.HandshakeContext(t.Context()))
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	first := serial()
+	for n := range 1100 {
+		g.tunnelTo(t, g.pass, fmt.Sprintf("h%d.example:443", n)).NetConn().Close()
+	}
+	same(t, "after the flood of another tenant", serial(), first)
 }
 
 // Each request has a trace id and a line in the log.

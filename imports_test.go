@@ -12,16 +12,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"golang.org/x/mod/modfile"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/applications"
@@ -62,8 +58,8 @@ var listPackages = sync.OnceValues(func() (map[string]listed, error) {
 // below are the internal packages that every feature uses: operations and their
 // dependencies, and the languages of tokens.
 var below = []string{
-	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/audit", "internal/expr", "internal/find",
-	"internal/form", "internal/ids", "internal/jsonx", "internal/pace", "internal/query", "internal/seal",
+	"internal/core", "internal/fault", "internal/access", "internal/admission", "internal/expr",
+	"internal/form", "internal/ids", "internal/jsonx", "internal/logs/audit", "internal/pace", "internal/seal",
 	"internal/token", "storage", "github.com/google/uuid",
 }
 
@@ -89,8 +85,7 @@ var mayImport = map[string][]string{
 	"storage/postgres/internal/wire":       {"storage"},
 	"storage/postgres/internal/citus":      {"internal/pace", "storage", "github.com/lib/pq"},
 	"storage/postgres":                     {"internal/pace", "storage", "github.com/jmoiron/sqlx", "github.com/lib/pq"},
-	"storage/storagetest":                  {"storage", "github.com/google/go-cmp"},
-	"storage/storagetest/internal/model":   {"storage"},
+	"storage/storagetest":                  {"storage", "internal/test/model", "github.com/google/go-cmp"},
 	"jsruntime":                            {"script", "jsruntime/internal/modules", "jsruntime/internal/workers"},
 	"jsruntime/internal/regex":             {"golang.org/x/text"},
 	"jsruntime/internal/native":            {"github.com/dop251/goja"},
@@ -99,51 +94,48 @@ var mayImport = map[string][]string{
 	"jsruntime/internal/crypto":            {"jsruntime/internal/native", "github.com/dop251/goja", "golang.org/x/crypto"},
 	"jsruntime/internal/node": {"script", "internal/jsonx", "jsruntime/internal/compile", "jsruntime/internal/crypto", "jsruntime/internal/modules", "jsruntime/internal/native", "jsruntime/internal/regex",
 		"github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/nlnwa/whatwg-url", "golang.org/x/net/idna", "golang.org/x/text"},
-	"jsruntime/internal/workers": {"script", "internal/share", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
+	"jsruntime/internal/workers": {"script", "internal/admission/share", "jsruntime/internal/compile", "jsruntime/internal/modules", "jsruntime/internal/node", "golang.org/x/sys"},
 
 	// Rooms behind the front.
-	"internal/access":    {"internal/form", "storage", "golang.org/x/net"},
-	"internal/admission": {"internal/fault", "internal/jsonx", "internal/share", "github.com/google/uuid"},
-	"internal/audit":     {"internal/token"},
-	"internal/core": {"internal/access", "internal/admission", "internal/audit", "internal/fault", "internal/form",
-		"internal/ids", "internal/jsonx", "internal/keyring", "internal/pace", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
-	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
-	"internal/sessions": {"internal/access", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
-		"internal/records", "storage", "github.com/google/uuid"},
-	"internal/egress":        {"internal/share", "code.dny.dev/ssrf"},
+	"internal/access":          {"internal/form", "storage", "golang.org/x/net"},
+	"internal/admission":       {"internal/admission/share", "internal/fault", "internal/jsonx", "github.com/google/uuid"},
+	"internal/admission/share": {},
+	"internal/logs/audit":      {"internal/token", "github.com/google/uuid"},
+	"internal/core": {"internal/access", "internal/admission", "internal/fault", "internal/form",
+		"internal/identity", "internal/ids", "internal/jsonx", "internal/keyring", "internal/logs/audit", "internal/pace", "internal/seal", "internal/trace", "storage", "github.com/google/uuid"},
+	"internal/records": {"internal/core", "internal/fault", "internal/form", "internal/jsonx", "internal/logs/audit", "storage", "github.com/google/uuid"},
+	"internal/sessions": {"internal/access", "internal/core", "internal/fault", "internal/form", "internal/ids", "internal/logs/audit",
+		"internal/records", "internal/seal", "storage", "github.com/google/uuid"},
+	"internal/egress":        {"internal/admission/share", "code.dny.dev/ssrf"},
 	"internal/expr":          {"internal/admission", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
 	"internal/expr/jsonpath": {"internal/admission", "internal/jsonx"},
 	"internal/fault":         {"internal/fault/kind", "internal/form", "storage"},
 	"internal/fault/kind":    {},
-	"internal/find":          {"internal/seal", "internal/token", "storage"},
 	"internal/form":          {"internal/jsonx", "github.com/google/uuid"},
+	"internal/identity":      {"internal/form", "internal/jsonx"},
 	"internal/ids":           {"github.com/google/uuid"},
 	"internal/jsonx":         {},
-	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
-	"internal/merkle":        {"golang.org/x/mod"},
-	"internal/evident":       {"evidence", "internal/audit", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/pace", "internal/pending", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
-	"internal/pending":       {"evidence", "github.com/google/uuid"},
-	"internal/ledger":        {"evidence", "internal/merkle", "internal/pace", "internal/pending", "storage", "github.com/google/uuid", "golang.org/x/mod"},
+	"evidence":               {"internal/ledger/merkle", "github.com/google/uuid", "golang.org/x/mod"},
+	"internal/notary":        {"evidence", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/logs/audit", "internal/pace", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
+	"internal/ledger":        {"evidence", "internal/ledger/merkle", "internal/pace", "storage", "github.com/google/uuid", "golang.org/x/mod"},
+	"internal/ledger/merkle": {"golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "storage", "github.com/google/uuid"},
 	"internal/pace":          {},
-	"internal/query":         {"storage", "github.com/google/uuid", "github.com/mr-tron/base58"},
 	"internal/seal":          {"storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
-	"internal/share":         {},
-	"internal/token":         {"internal/admission", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
+	"internal/token":         {"internal/admission", "internal/form", "internal/jsonx", "internal/expr", "internal/seal", "storage", "github.com/google/uuid", "github.com/mr-tron/base58"},
 	"internal/trace":         {"github.com/google/uuid"},
-	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
-	"internal/applications": feature("internal/records", "internal/tokens"),
-	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/tokens", "internal/webhook"),
-	"internal/erase":        feature("evidence", "internal/applications", "internal/runs", "internal/sessions", "internal/tokens"),
-	"internal/forward":      feature("internal/keyring", "internal/relay", "internal/share", "internal/trace"),
+	"internal/applications": feature("internal/identity", "internal/records", "internal/tokens"),
+	"internal/tenants":      feature("internal/keyring", "internal/records", "internal/runs", "internal/tokens"),
+	"internal/erase":        feature("evidence", "internal/applications", "internal/keyring", "internal/records", "internal/relay", "internal/runs", "internal/sessions", "internal/tokens"),
 	"internal/once":         feature("internal/tokens"),
-	"internal/relay":        feature("github.com/andybalholm/brotli", "internal/egress", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),
-	"internal/runs": feature("internal/applications", "internal/egress", "internal/once", "internal/records", "internal/reveal", "internal/share",
-		"internal/tokens", "internal/trace", "internal/webhook", "script"),
+	"internal/relay":        feature("github.com/andybalholm/brotli", "internal/egress", "internal/keyring", "internal/records", "internal/reveal", "internal/runs", "internal/tokens", "internal/trace"),
+	"internal/runs": feature("internal/applications", "internal/egress", "internal/once", "internal/records", "internal/reveal",
+		"internal/tokens", "internal/trace", "script"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sinks":    feature("internal/egress", "internal/keyring", "internal/ledger", "internal/share", "internal/webhook"),
+	"internal/logs":     feature("internal/keyring"),
+	"internal/sinks":    feature("internal/egress", "internal/keyring", "internal/ledger", "internal/logs", "internal/runs"),
 	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
@@ -155,14 +147,17 @@ var mayImport = map[string][]string{
 	"httptokenize": {".", "httpserver"},
 	"httpserver":   {".", "script", "internal/admission", "internal/core", "internal/fault", "internal/form", "internal/pace", "internal/records", "internal/relay", "internal/token", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":  {".", "script", "internal/core", "internal/egress", "internal/fault", "internal/pace", "internal/token", "internal/trace", "github.com/google/uuid"},
+	"vaultmetrics": {".", "httpserver", "github.com/google/uuid"},
+	"vaultprom":    {"vaultmetrics", "github.com/prometheus/client_golang"},
 	"vaulttest":    {".", "internal/keyring", "internal/seal", "storage"},
 	"console":      {".", "internal/fault", "internal/pace", "github.com/google/uuid"},
-	"internal/serve": {".", "console", "evidence", "httpserver", "internal/pace", "internal/terminal", "jsruntime", "script", "storage", "storage/postgres", "storage/sqlite",
+	"elements":     {".", "httpserver", "internal/fault", "github.com/google/uuid", "golang.org/x/net/publicsuffix"},
+	"internal/serve": {".", "console", "elements", "evidence", "httpserver", "internal/core", "internal/keyring", "internal/pace", "internal/seal", "internal/terminal", "jsruntime", "storage", "storage/postgres", "storage/sqlite", "vaultmetrics", "vaultprom",
 		"github.com/google/uuid", "github.com/lib/pq", "github.com/prometheus/client_golang", "golang.org/x/time"},
 	"internal/terminal": {"golang.org/x/sys"},
-	"examples/checkout": {".", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid"},
+	"examples/checkout": {".", "elements", "httpserver", "storage/sqlite", "vaultclient", "github.com/google/uuid"},
+	"examples/deploy":   {},
 	"examples/embed":    {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
-	"examples/server":   {"internal/serve"},
 	"examples/service":  {".", "httpserver", "jsruntime", "storage/postgres"},
 	"examples/evidence": {},
 	"examples/shop":     {".", "vaultlog", "vaultsql", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
@@ -174,12 +169,17 @@ var mayImport = map[string][]string{
 	"internal/test/browser":      {"internal/test/must", "github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/test/terminaltest": {"internal/test/must", "golang.org/x/sys"},
 	"internal/test/faults":       {},
+	"internal/test/latertest":    {"internal/test/must", "storage"},
 	"internal/test/long":         {},
+	"internal/test/model":        {"storage"},
 	"internal/test/must":         {"github.com/google/go-cmp"},
 	"internal/test/pgtest":       {"internal/test/must", "github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
+	"internal/test/printing":     {},
 	"internal/test/sentences":    {},
+	"internal/test/sim":          {},
 	"internal/test/tampering":    {},
+	"internal/test/tree":         {},
 }
 
 // folder returns the folder of a package of this module, "." for the root, and
@@ -229,7 +229,8 @@ func TestForbiddenDependencies(t *testing.T) {
 	t.Parallel()
 	all := must.Get(listPackages())(t)
 	never := map[string][]string{
-		"":                 {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
+		"vaultmetrics":     {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", "github.com/prometheus/client_golang/prometheus"},
+		"":                 {"github.com/prometheus/client_golang/prometheus", "modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"jsruntime":        {module, module + "/storage"},
@@ -267,101 +268,6 @@ func TestForbiddenDependencies(t *testing.T) {
 			t.Errorf("%s must not import the root", folder(path))
 		}
 	}
-}
-
-// released are the folders of the modules that users fetch, beside the root.
-var released = []string{"otelvault", "vaultpgx", "vaultkms", tool}
-
-// tool is the folder of the program. It requires vaultkms.
-const tool = "cmd/tokenvault"
-
-// TestModulesResolve fetches the modules from a clone with the tags of a release,
-// as go get does for a user. Other modules come from the module cache, or from the
-// proxy if they are not in it.
-func TestModulesResolve(t *testing.T) {
-	t.Parallel()
-	version := requiredVersion(t)
-	clone := filepath.Join(t.TempDir(), "clone.git")
-	if out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--bare", ".", clone).CombinedOutput(); err != nil {
-		t.Skipf("this is no clone: %v\n%s", err, out)
-	}
-	user := t.TempDir()
-	writeGoFile(t, user, "go.mod", "module example.com/user\n\ngo 1.26.0\n")
-	imports, get := "package user\n", []string{"get"}
-	for _, folder := range append([]string{""}, released...) {
-		if out, err := exec.CommandContext(t.Context(), "git", "-C", clone, "tag", path.Join(folder, version), "HEAD").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		if folder != tool && folder != "vaultkms" {
-			imports += "\nimport _ \"" + path.Join(module, folder) + "\"\n"
-			get = append(get, path.Join(module, folder)+"@"+version)
-		}
-	}
-	writeGoFile(t, user, "user.go", imports)
-	goAsUser(t, user, clone, get...)
-	packages := goAsUser(t, user, clone, "list", "-deps", "./...")
-	operator := t.TempDir() // who installs the tool
-	writeGoFile(t, operator, "go.mod", "module example.com/operator\n\ngo 1.26.0\n")
-	goAsUser(t, operator, clone, "get", path.Join(module, tool)+"@"+version)
-	packages += goAsUser(t, operator, clone, "list", "-deps", path.Join(module, tool))
-	for _, folder := range released {
-		must.Contain(t, "the packages of the user", packages, path.Join(module, folder)+"\n")
-	}
-	if all := goAsUser(t, user, clone, "list", "-m", "all"); !strings.Contains(all, module+" "+version+"\n") || strings.Contains(all, "=>") {
-		t.Errorf("the modules of the user: %s", all)
-	}
-}
-
-// requiredVersion is the version of the vault that the other modules require: one
-// version for all, without a replacement.
-func requiredVersion(t *testing.T) string {
-	t.Helper()
-	version := ""
-	for _, folder := range released {
-		text := must.Get(os.ReadFile(filepath.Join(folder, "go.mod")))(t)
-		mod, err := modfile.Parse("go.mod", text, nil)
-		if err != nil || len(mod.Replace) > 0 {
-			t.Fatalf("%s: %d replacements, %v", folder, len(mod.Replace), err)
-		}
-		for _, r := range mod.Require {
-			if r.Mod.Path != module {
-				continue
-			}
-			if version != "" && version != r.Mod.Version {
-				t.Errorf("%s requires %s, and others require %s", folder, r.Mod.Version, version)
-			}
-			version = r.Mod.Version
-		}
-	}
-	if strings.HasPrefix(version, "v0.0.0") || version == "" {
-		t.Fatalf("the modules require version %q of the vault, which is not a release version", version)
-	}
-	return version
-}
-
-// goAsUser runs the go command in a user's folder. The clone has the name of the
-// repository, and the user has a separate module cache.
-func goAsUser(t *testing.T, folder, clone string, args ...string) string {
-	t.Helper()
-	env := must.Get(exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output())(t)
-	cache, proxy, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE="+filepath.Join(filepath.Dir(clone), "cache"),
-		"GOPRIVATE=github.com/seed-72ea4aab", "GONOSUMDB=*", "GOTOOLCHAIN=local",
-		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(cache, "cache", "download"))+","+proxy,
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+clone+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+module)
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, problems.String())
-	}
-	return out.String()
-}
-
-func writeGoFile(t *testing.T, folder, name, text string) {
-	t.Helper()
-	must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 }
 
 // Every method of Client that takes a context is a verb of the same name, and every
@@ -438,7 +344,7 @@ func TestAPIListsWhatItLeavesOut(t *testing.T) {
 }
 
 // An internal type has the same fields and JSON as its type in this package. Only
-// Token.Transform is not stored with a token, and follows from its other fields.
+// Token.Transform and Suspended are not stored, and follow from other fields.
 func TestInternalTypesMatchPublicTypes(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]reflect.Type{
@@ -465,8 +371,8 @@ func TestInternalTypesMatchPublicTypes(t *testing.T) {
 // fieldsAndTags lists the exported fields of a type with their tags.
 func fieldsAndTags(typ reflect.Type) (all []string) {
 	for f := range typ.Fields() {
-		// The root derives Token.Transform from Revealed.
-		if f.IsExported() && f.Name != "Transform" && f.Name != "Revealed" {
+		// The root derives Token.Transform from Revealed, and Suspended from Hold.
+		if f.IsExported() && !slices.Contains([]string{"Transform", "Revealed", "Suspended", "Hold"}, f.Name) {
 			all = append(all, f.Name+" "+string(f.Tag))
 		}
 	}

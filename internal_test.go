@@ -181,40 +181,28 @@ func TestTransactionAcrossARotation(t *testing.T) {
 	}
 }
 
-// A row of an earlier version has no columns in its body. They are computed again,
-// and a row with other columns is altered.
-func TestColumnsOfOlderRowsAreComputedAgain(t *testing.T) {
+// A row whose body has no digest of the columns is altered, and a search does not
+// find it.
+func TestColumnsNeedADigest(t *testing.T) {
 	t.Parallel()
 	_, c := opened(t, must.Get(sqlite.Open(t.Context(), ":memory:"))(t), Config{})
-	yes := true
-	for name, change := range map[string]func(*storage.Token){
-		"nothing":     func(*storage.Token) {},
-		"fingerprint": func(row *storage.Token) { row.Fingerprint[0]++ },
-		"expression":  func(row *storage.Token) { row.Expression[0]++ },
-		"dedup":       func(row *storage.Token) { row.Dedup[0]++ },
-		"set":         func(row *storage.Token) { row.Set[0]++ },
-	} {
-		p := TokenParams{
-			ID: "of-" + name, Type: TypeGeneric, Data: name, Metadata: map[string]string{"k": "v"},
-			FingerprintExpression: "{{ data | upcase }}", DeduplicateToken: &yes,
-		}
-		must.Get(c.CreateToken(t.Context(), p))(t)
-		err := runErr(t.Context(), c.Client, &core.VerbGetToken, func(ctx context.Context, op *core.Op) error {
-			return rewrite(ctx, op, p.ID, change)
-		})
-		must.Do(t, err)
-		if _, err := c.GetToken(t.Context(), p.ID); errors.Is(err, fault.ErrAltered) == (name == "nothing") {
-			t.Errorf("another %s: %v", name, err)
-		}
-	}
+	p := TokenParams{ID: "kept", Type: TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}}
+	must.Get(c.CreateToken(t.Context(), p))(t)
+	p.ID = "altered"
+	must.Get(c.CreateToken(t.Context(), p))(t)
+	must.Do(t, runErr(t.Context(), c.Client, &core.VerbGetToken, func(ctx context.Context, op *core.Op) error {
+		return withoutDigest(ctx, op, p.ID)
+	}))
+	must.Fail(c.GetToken(t.Context(), p.ID))(t, "a token without a digest", fault.ErrAltered)
 	page, err := c.SearchTokens(t.Context(), SearchTokensParams{Query: `metadata.k:"v"`})
-	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "of-nothing" {
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "kept" {
 		t.Errorf("a search finds %+v, %v", page, err)
 	}
 }
 
-// rewrite writes a token as an earlier version did, with changed columns.
-func rewrite(ctx context.Context, op *core.Op, id string, change func(*storage.Token)) error {
+// withoutDigest writes a token again, without the digest of its columns and the
+// hashes in its body.
+func withoutDigest(ctx context.Context, op *core.Op, id string) error {
 	row, err := tokens.Row(ctx, op, id)
 	if err != nil {
 		return err
@@ -226,7 +214,6 @@ func rewrite(ctx context.Context, op *core.Op, id string, change func(*storage.T
 	hashes := t.Hashes
 	t.Columns, t.Hashes = [16]byte{}, nil
 	update := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, Token: *row}
-	change(&update.Token)
 	for ; len(hashes) > 0; hashes = hashes[16:] {
 		update.Token.Hashes = append(update.Token.Hashes, storage.Hash(hashes))
 	}
@@ -523,7 +510,7 @@ func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Ho
 func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
 	t.Helper()
 	now := v.core.Now()
-	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.runs.Worker.Owner, Now: now, Until: now.Add(runs.JobLease), Limit: 2})
+	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: storage.ID(uuid.New()), Now: now, Until: now.Add(runs.JobLease), Limit: 2})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
@@ -578,6 +565,15 @@ type unsureStore struct {
 	storage.Storage
 	armed atomic.Bool
 	entry atomic.Pointer[storage.ID] // of the change that it did so with
+	after func()                     // called then, if not nil
+	down  bool                       // no records can be read
+}
+
+func (s *unsureStore) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	if s.down {
+		return nil, storage.ErrUnavailable
+	}
+	return s.Storage.Records(ctx, tenant, kind, ids)
 }
 
 func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
@@ -588,6 +584,9 @@ func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
 	if err == nil && s.armed.CompareAndSwap(true, false) {
 		s.entry.Store(&ch.Logs[0].ID)
 		ch.Unsure = true
+		if s.after != nil {
+			s.after()
+		}
 		return storage.ErrLate
 	}
 	return err
@@ -604,6 +603,29 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	page := must.Get(c.ListTokens(t.Context(), ListTokensParams{}))(t)
 	must.Same(t, "tokens", 1, page.Pagination.TotalItems)
 	must.Same(t, "the token", tok.ID, page.Data[0].ID)
+}
+
+// A caller that leaves while the outcome of its change is unknown gets the outcome. If
+// the vault cannot find it out, the error says that the change may have been applied.
+func TestUnsureCreateOfACallerWhoLeaves(t *testing.T) {
+	t.Parallel()
+	store := &unsureStore{Storage: must.Get(sqlite.Open(t.Context(), ":memory:"))(t)}
+	_, c := opened(t, store, Config{})
+	create := func(id string) error {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		store.after = leave
+		store.armed.Store(true)
+		return must.Err(c.CreateToken(ctx, TokenParams{ID: id, Type: TypeGeneric, Data: "x"}))
+	}
+	must.Do(t, create("found"))
+	must.Get(c.GetToken(t.Context(), "found"))(t)
+	ctx := t.Context()
+	store.armed.Store(true)
+	store.after = func() { store.down = true }
+	err := must.Err(c.CreateToken(ctx, TokenParams{ID: "unknown", Type: TypeGeneric, Data: "x"}))
+	must.Match(t, "a change whose outcome is unknown", err, ErrUnavailable)
+	must.Match(t, "a change whose outcome is unknown", err, must.Text("may or may not have been applied"))
 }
 
 // A run that a masked client queues stays masked: it never sees plaintext, and does

@@ -32,6 +32,7 @@ type inTx struct {
 	owner           *vault.Owner
 	public, private *vault.Client
 	app, spare      *vault.Application
+	key             uuid.UUID // of spare
 	reactor         *vault.Reactor
 	proxy           *vault.Proxy
 	session         *vault.Session
@@ -116,7 +117,7 @@ func TestInTxEveryMethod(t *testing.T) {
 	for _, c := range works {
 		delete(untried, c.method)
 	}
-	withoutEffects := []string{"TenantID", "ApplicationID", "Masked", "From"}
+	withoutEffects := []string{"TenantID", "ApplicationID", "Masked", "From", "Format", "LogValue"}
 	for _, method := range slices.Concat(withoutEffects, notInTx, []string{"RoundTripper"}) {
 		delete(untried, method)
 	}
@@ -254,6 +255,10 @@ var inTxIdentities = []inTxCase{
 	{"Explain", func(f *inTx) error {
 		return must.Err(f.owner.Explain(f.ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"}))
 	}},
+	{"Now", func(f *inTx) error {
+		_, err := f.private.Now(f.ctx)
+		return err
+	}},
 	{"OwnApplication", func(f *inTx) error {
 		app, err := f.private.OwnApplication(f.ctx)
 		if err != nil {
@@ -282,6 +287,19 @@ var inTxIdentities = []inTxCase{
 	{"PatchApplication", func(f *inTx) error {
 		return must.Err(f.owner.PatchApplication(f.ctx, f.spare.ID, vault.JSON(`{"name":"Patched"}`)))
 	}},
+	{"CreateApplicationKey", func(f *inTx) error {
+		k, err := f.owner.CreateApplicationKey(f.ctx, f.spare.ID, vault.ApplicationKeyParams{})
+		if err == nil {
+			f.key = k.ID
+		}
+		return err
+	}},
+	{"ListApplicationKeys", func(f *inTx) error {
+		keys, err := f.owner.ListApplicationKeys(f.ctx, f.spare.ID)
+		return errors.Join(err, is(2, len(keys)))
+	}},
+	{"GetApplicationKey", func(f *inTx) error { return must.Err(f.owner.GetApplicationKey(f.ctx, f.spare.ID, f.key)) }},
+	{"DeleteApplicationKey", func(f *inTx) error { return f.owner.DeleteApplicationKey(f.ctx, f.spare.ID, f.key) }},
 	{"RegenerateKey", func(f *inTx) error { return must.Err(f.owner.RegenerateKey(f.ctx, f.spare.ID)) }},
 	{"CreateApplication", func(f *inTx) error { return must.Err(f.owner.CreateApplication(f.ctx, anApplication("Another"))) }},
 	{"DeleteApplication", func(f *inTx) error { return f.owner.DeleteApplication(f.ctx, f.spare.ID) }},

@@ -4,21 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/rotation"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
-// AEAD is the master key, which wraps the data keys of the tenants. It has the
-// methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits. [NewKey] and
-// [ParseKey] make a local key, and [JoinKeys] joins several keys for a change of
-// the master key.
+// AEAD is the master key. It wraps the root of the vault, 32 random bytes, and nothing
+// else; the root wraps the data keys of the tenants. So the master key gets one blob when
+// the vault is opened, and the same blob when the vault checks whether the key may still
+// be used. AEAD has the methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits.
+// [NewKey] and [ParseKey] make a local key, and [JoinKeys] joins several keys for a
+// change of the master key.
+//
+// The key must authenticate: nobody else can make a ciphertext that it decrypts. See
+// [PinnedKey] for a key that does not. The vault takes a key that implements neither
+// for one of RSA if its ciphertexts are as long as the modulus of an RSA key.
 //
 // If the key also implements [AEADWithContext], it is called with the context of
 // the operation, so a call to a KMS ends when its caller stops waiting.
@@ -38,9 +47,29 @@ type AEADWithContext interface {
 	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
 }
 
+// PinnedKey is implemented by keys that know more about themselves. The keys of the
+// clouds in module vaultkms do.
+type PinnedKey interface {
+	// Public reports whether a public key is enough to make this ciphertext, as with RSA.
+	// Whoever writes to the database could then replace the root of the vault, so
+	// [Open] requires its fingerprint.
+	Public(ciphertext []byte) bool
+	// Root returns the fingerprint of the root that this key has wrapped, or "" if the
+	// key does not know it. Config.Root is another place for it.
+	Root() string
+}
+
 // KeyWithContext adapts an AEAD whose methods take a context, such as Tink's KMS
 // clients, to a master key.
-func KeyWithContext(key AEADWithContext) AEAD { return withContext{key} }
+func KeyWithContext(key AEADWithContext) AEAD {
+	if pinned, ok := key.(PinnedKey); ok {
+		return struct {
+			withContext
+			PinnedKey
+		}{withContext{key}, pinned}
+	}
+	return withContext{key}
+}
 
 type withContext struct{ AEADWithContext }
 
@@ -55,8 +84,12 @@ func (k withContext) Decrypt(ciphertext, associatedData []byte) ([]byte, error) 
 }
 
 // Key is a local master key: XAES-256-GCM with a 256-bit random key. Anyone who has
-// it and the database can read everything, so keep the two apart.
-type Key struct {
+// it and the database can read everything, so keep the two apart. With fmt, slog and
+// encoding/json a Key shows that it is hidden; [Key.Text] returns it.
+type Key struct{ held Secret[keyMaterial] }
+
+// keyMaterial is what a Key hides.
+type keyMaterial struct {
 	bytes []byte
 	aead  seal.AEAD
 }
@@ -85,37 +118,54 @@ func newKey(raw []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Key{raw, aead}, nil
+	return &Key{NewSecret(keyMaterial{raw, aead})}, nil
 }
 
 // Text returns the key as text, for a secret store.
-func (k *Key) Text() string {
-	return seal.KeyText(k.bytes)
+func (k *Key) Text() string { return seal.KeyText(k.held.Reveal().bytes) }
+
+// UnmarshalText sets the key from the text that [Key.Text] returned, as [ParseKey]
+// does, for configuration in environment variables, JSON or YAML. Errors do not quote
+// the text.
+func (k *Key) UnmarshalText(text []byte) error {
+	parsed, err := ParseKey(string(text))
+	if err == nil {
+		*k = *parsed
+	}
+	return err
 }
 
-// String hides the key from logs and format verbs.
-func (k *Key) String() string { return seal.KeyPrefix + "(hidden)" }
+// String says that the key is hidden.
+func (Key) String() string { return seal.KeyPrefix + "(" + hidden + ")" }
 
-// GoString hides the key from %#v.
-func (k *Key) GoString() string { return k.String() }
+// Format prints the result of String for every verb.
+func (k Key) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, k.String()) // Format cannot return an error
+}
+
+// LogValue returns the result of String.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// MarshalText writes the result of String, in JSON too. The key is lost.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // errNoKey is returned by a zero Key.
 var errNoKey = errors.New("vault: the master key is empty: get one from NewKey or ParseKey")
 
 // Encrypt implements AEAD.
 func (k *Key) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
-	if k == nil || k.aead == nil {
+	if k == nil || k.held.IsZero() {
 		return nil, errNoKey
 	}
-	return k.aead.Encrypt(plaintext, associatedData)
+	return k.held.Reveal().aead.Encrypt(plaintext, associatedData)
 }
 
 // Decrypt implements AEAD.
 func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
-	if k == nil || k.aead == nil {
+	if k == nil || k.held.IsZero() {
 		return nil, errNoKey
 	}
-	return k.aead.Decrypt(ciphertext, associatedData)
+	return k.held.Reveal().aead.Decrypt(ciphertext, associatedData)
 }
 
 // JoinKeys returns a master key that wraps with primary and opens what any of the
@@ -144,12 +194,40 @@ func isLocal(key AEAD) bool {
 func FreshKey(ctx context.Context) bool { return seal.IsFresh(ctx) }
 
 // watchKey returns the watch of the master key.
-func (v *Vault) watchKey(check *keyring.Check) *keyring.Watch {
+func (v *Vault) watchKey() *keyring.Watch {
 	return keyring.NewWatch(keyring.WatchConfig{
 		Age: v.cfg.KeyAge, Grace: max(0, v.cfg.KeyGrace), Now: v.core.Now, Logger: v.cfg.Logger,
-		Check: check.Holds, Drop: v.core.Tenants.DropAll,
+		Check: v.root.Holds,
+		Drop: func() {
+			v.core.Tenants.DropAll()
+			v.root.Drop(v.core.Key.Usable())
+		},
 		Changed: func(ctx context.Context, c keyring.KeyChange) error { return v.core.KeyChanged(ctx, c, v.sweepNow) },
 	})
+}
+
+// RootFingerprint returns the fingerprint of the vault's root, 32 hexadecimal digits. It
+// stays the same for the life of a vault, whatever master key wraps the root. It is not
+// secret: see Config.Root.
+func (v *Vault) RootFingerprint() string {
+	fingerprint, _ := v.root.Fingerprint()
+	return fingerprint
+}
+
+// KeyUsable returns ErrKeyDenied or ErrKeyUnavailable while this node may not use the
+// master key. It returns what the last check found, and calls nobody. Tenants' own keys do
+// not count.
+func (v *Vault) KeyUsable() error { return v.core.Key.Usable() }
+
+// tellRoot logs the fingerprint of a root that was made just now.
+func (v *Vault) tellRoot(ctx context.Context) {
+	fingerprint, made := v.root.Fingerprint()
+	switch {
+	case made && v.root.Public():
+		v.cfg.Logger.WarnContext(ctx, "the root of the vault was made; anybody can encrypt for this master key, so from now on the vault opens only with --root, root= in the URI of the key, or Config.Root", "root", fingerprint)
+	case made:
+		v.cfg.Logger.InfoContext(ctx, "the root of the vault was made", "root", fingerprint)
+	}
 }
 
 // openKey returns Config.OpenKey for the internal packages.
@@ -167,8 +245,10 @@ func (c *Config) openKey() func(ctx context.Context, uri string) (seal.AEAD, err
 }
 
 // SetTenantKey gives a tenant a key of its own, which Config.OpenKey opens by its
-// URI. An empty URI removes it. The tenant's keys are then sealed with this key
-// inside the master key, so neither holder opens them alone. SetTenantKey also
+// URI. An empty URI removes it. The key wraps a root of the tenant, which seals the
+// tenant's keys inside the vault's root, so neither holder opens them alone. The vault's
+// root also seals the tenant's wrapped root with its fingerprint, so the key never
+// unwraps anything else. The vault closes keys that are io.Closers. SetTenantKey also
 // rotates the tenant's data key, so that its keys in older backups do not open rows
 // of today: see [Vault.RotateDataKeys]. After an interruption, call it again with the
 // same URI to finish. All nodes keep serving.
@@ -178,17 +258,10 @@ func (c *Config) openKey() func(ctx context.Context, uri string) (seal.AEAD, err
 // Config.KeyGrace without a response with [ErrKeyUnavailable], until the key is
 // available again. Other tenants are not affected.
 func (v *Vault) SetTenantKey(ctx context.Context, tenant uuid.UUID, uri string) error {
-	if uri == "" {
-		return public(rotation.SetKey(ctx, v.core, tenant, nil))
-	}
-	if v.core.OpenKey == nil {
+	if uri != "" && v.core.OpenKey == nil {
 		return errors.New("vault: SetTenantKey needs Config.OpenKey")
 	}
-	key, err := v.core.OpenKey(ctx, uri)
-	if err != nil {
-		return err
-	}
-	return public(rotation.SetKey(ctx, v.core, tenant, &seal.OwnKey{URI: uri, AEAD: key}))
+	return public(rotation.SetKey(ctx, v.core, tenant, uri))
 }
 
 // TenantKeyStates returns how many keys of tenants this node uses, by state. Tenants
@@ -261,21 +334,21 @@ func (v *Vault) RotateAllDataKeys(ctx context.Context, opts *RotateOptions) erro
 	return public(rotation.RotateAll(ctx, v.core, opts.inside()))
 }
 
-// RewrapDataKeys wraps the keys of every tenant again under the primary master key,
-// while all nodes keep serving. Last it wraps the record by which [Open] recognizes
-// the right master key. When it returns nil, the vault opens with the new key
-// alone, and no key in it is wrapped under another. After an interruption, call it
-// again to finish.
+// RewrapDataKeys lets the primary master key wrap the root of the vault, while all nodes
+// keep serving. It is one write. When it returns nil, the vault opens with the new key
+// alone.
 //
 // It is the third step of a change of the master key. First every node has to know
-// the new key, and then every node has to wrap with it. Otherwise a node would wrap
-// new tenants under the old key, or could not open them:
+// the new key, so that a node that is restarted opens the vault:
 //
 //	vault.JoinKeys(old, next) // 1. on every node, one after the other
 //	vault.JoinKeys(next, old) // 2. on every node, when all nodes have step 1
 //	v.RewrapDataKeys(ctx)     // 3. once, when all nodes have step 2
 //	next                      // 4. on every node, after step 3
 //
-// The data keys do not change. If the old master key may have leaked, let
-// [Vault.RotateDataKeys] replace them after the second step.
-func (v *Vault) RewrapDataKeys(ctx context.Context) error { return rotation.Rewrap(ctx, v.core) }
+// The root and the data keys do not change. Whoever has the old master key and a copy of
+// the database from before opens later copies too. If that may be so, move the data to a
+// new vault.
+func (v *Vault) RewrapDataKeys(ctx context.Context) error {
+	return public(core.Retry(func() error { return v.root.Rewrap(ctx) }))
+}

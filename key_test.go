@@ -1,12 +1,15 @@
 package vault_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,27 +87,7 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 		tenants = append(tenants, serves(t, v, tenants...))
 	}
 	log := messages(t, last.Tenant(tenants[0]).Client, vault.ListLogsParams{EntityType: "tenant"})
-	same(t, "log", slices.Compact(log), []string{"Tenant created", "Data keys up to 1 wrapped again"})
-}
-
-// While a tenant's keys cannot be opened, the database still needs the old key. The
-// other tenants get the new one.
-func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
-	t.Parallel()
-	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
-	older := serves(t, c.node(t, c.old))
-	astray := c.node(t, vault.JoinKeys(vault.NewKey(), c.old))
-	lost := serves(t, astray)
-	v := c.node(t, vault.JoinKeys(c.new, c.old))
-	must.Match(t, "a tenant under a third key", v.RewrapDataKeys(t.Context()), must.Text(lost.String()))
-	page, err := v.Tenant(older).ListLogs(t.Context(), vault.ListLogsParams{})
-	if err != nil || !slices.ContainsFunc(page.Data, func(e vault.LogEntry) bool { return e.Message == "Data keys up to 1 wrapped again" }) {
-		t.Errorf("the log of another tenant: %+v, %v", page, err)
-	}
-	c.refuses(t, "the new key alone", c.new)
-	must.Do(t, astray.DeleteTenant(t.Context(), lost))
-	wantError(t, "without it", v.RewrapDataKeys(t.Context()), nil)
-	c.node(t, c.new)
+	same(t, "log", log, []string{"Tenant created"})
 }
 
 // service is a master key in a KMS that can be down or deny a call.
@@ -169,8 +152,7 @@ func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 	}
 }
 
-// A broken key leaves a new database unchanged for the working key, and creates no
-// tenant.
+// A broken key leaves a new database unchanged for the working key.
 func TestBrokenKeyChangesNothing(t *testing.T) {
 	t.Parallel()
 	denied := errors.New("kms: permission denied")
@@ -182,14 +164,69 @@ func TestBrokenKeyChangesNothing(t *testing.T) {
 		_, err := vault.Open(t.Context(), sqliteAt(t, path), key, nil)
 		wantError(t, name, err, vault.ErrKeyUnavailable)
 		wantError(t, name, err, denied)
-
-		working := &service{AEAD: vault.NewKey()}
-		v := (&changing{path: path}).node(t, working)
-		working.sealing = denied
-		wantError(t, name+": create tenant", must.Err(v.CreateTenant(t.Context(), "Acme")), vault.ErrKeyUnavailable)
-		page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
-		same(t, name, len(page.Data), 0)
+		(&changing{path: path}).node(t, vault.NewKey())
 	}
+}
+
+// The master key gets one blob when a vault is opened, the same on every node. Nothing
+// that tenants do calls it.
+func TestMasterKeyGetsOneBlob(t *testing.T) {
+	t.Parallel()
+	c := &changing{path: filepath.Join(t.TempDir(), "vault.db")}
+	key := &kmsKey{Key: vault.NewKey()}
+	first := c.node(t, key)
+	tenant := serves(t, first)
+	for _, v := range []*vault.Vault{c.node(t, key), c.node(t, key)} {
+		key.calls.Store(0)
+		again := c.node(t, key)
+		same(t, "calls of the key at the start", key.calls.Load(), 1)
+		same(t, "the root", again.RootFingerprint(), first.RootFingerprint())
+		other := serves(t, v, tenant)
+		serves(t, again, other)
+		must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
+		must.Get(v.ForwardCA(t.Context()))(t)
+		must.Do(t, v.DeleteTenant(t.Context(), other))
+		same(t, "calls of the key", key.calls.Load(), 1)
+	}
+}
+
+// A vault with a key that anybody can encrypt for opens with the fingerprint of its root
+// alone, which is logged when the vault is made.
+func TestPublicKeyNeedsTheFingerprint(t *testing.T) {
+	t.Parallel()
+	key := &oaepKey{must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)}
+	path, other := filepath.Join(t.TempDir(), "vault.db"), filepath.Join(t.TempDir(), "other.db")
+	var log bytes.Buffer
+	made := openVault(t, sqliteAt(t, path), key, vault.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), KeyAge: -1})
+	root := made.RootFingerprint()
+	must.Contain(t, "the log", log.String(), "root="+root)
+	tenant := serves(t, made)
+	must.Do(t, made.Close())
+	must.Fail(vault.Open(t.Context(), sqliteAt(t, path), key, nil))(t, "without the fingerprint", must.Text("--root"))
+	v := openVault(t, sqliteAt(t, path), key, vault.Config{Root: root})
+	serves(t, v, tenant)
+	must.Do(t, v.Close())
+
+	// Somebody with the database and the public key puts in a root that they know.
+	must.Do(t, openVault(t, sqliteAt(t, other), &oaepKey{key.private}, vault.Config{}).Close())
+	from, to := sqliteAt(t, other), sqliteAt(t, path)
+	theirs := must.Get(from.Records(t.Context(), storage.ID{}, "ring", []storage.ID{{}}))(t)
+	ours := must.Get(to.Records(t.Context(), storage.ID{}, "ring", []storage.ID{{}}))(t)
+	ours[0].Body = theirs[0].Body
+	must.Do(t, to.Write(t.Context(), &storage.Change{Now: time.Now(), UpdateRecords: []storage.RecordUpdate{{Rev: ours[0].Rev, Record: ours[0]}}}))
+	must.Do(t, errors.Join(from.Close(), to.Close()))
+	must.Fail(vault.Open(t.Context(), sqliteAt(t, path), key, &vault.Config{Root: root}))(t, "a foreign root", vault.ErrWrongKey)
+}
+
+// oaepKey is a master key that authenticates nothing.
+type oaepKey struct{ private *rsa.PrivateKey }
+
+func (k *oaepKey) Encrypt(plaintext, _ []byte) ([]byte, error) {
+	return rsa.EncryptOAEP(sha256.New(), rand.Reader, &k.private.PublicKey, plaintext, nil)
+}
+
+func (k *oaepKey) Decrypt(ciphertext, _ []byte) ([]byte, error) {
+	return rsa.DecryptOAEP(sha256.New(), nil, k.private, ciphertext, nil)
 }
 
 // rotating is a tenant whose keys are replaced while two nodes serve it.
@@ -239,7 +276,13 @@ func (r *rotating) ring(t *testing.T) *seal.Ring {
 	if err != nil || len(recs) != 1 {
 		t.Fatalf("%d rings (%v)", len(recs), err)
 	}
-	return must.Get(seal.Unwrap(t.Context(), r.key, r.id, recs[0].Body))(t)
+	return must.Get(seal.Unwrap(rootOf(t, r.store, r.key), r.id, recs[0].Body))(t)
+}
+
+// rootOf returns the root of a vault.
+func rootOf(t *testing.T, store storage.Storage, key vault.AEAD) *keyring.Root {
+	t.Helper()
+	return must.Get(keyring.OpenRoot(t.Context(), keyring.RootConfig{Store: store, Master: key, Now: time.Now}))(t)
 }
 
 // below counts the rows that are sealed under a key older than version.
@@ -590,7 +633,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 				key.slow.Store(&leave)
 				return ctx
 			}
-			wantError(t, "a new tenant", must.Err(v.CreateTenant(impatient(), "Late")), context.Canceled)
+			wantError(t, "a change of the key", v.RewrapDataKeys(impatient()), context.Canceled)
 			_, err = open(impatient())
 			wantError(t, "opening", err, context.Canceled)
 			if errors.Is(err, vault.ErrWrongKey) {

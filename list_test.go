@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/sinks"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -540,8 +540,8 @@ func TestFollowersAreBounded(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	ctx, cancel := context.WithCancel(t.Context())
 	// All but one of them take a place.
-	ended := make(chan error, sinks.MaxFollowers+1)
-	for range sinks.MaxFollowers + 1 {
+	ended := make(chan error, logs.MaxFollowers+1)
+	for range logs.MaxFollowers + 1 {
 		go func() {
 			_, err := v.Owner.NextLogs(ctx, "", time.Minute)
 			ended <- err
@@ -551,7 +551,7 @@ func TestFollowersAreBounded(t *testing.T) {
 	wantError(t, "without waiting", must.Err(v.Owner.NextLogs(t.Context(), "", 0)), nil)
 	wantError(t, "another tenant", must.Err(other.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	cancel()
-	for range sinks.MaxFollowers {
+	for range logs.MaxFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
 	wantError(t, "after the others have left", must.Err(v.Owner.NextLogs(t.Context(), "", time.Millisecond)), nil)
@@ -567,8 +567,8 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}}))(t)
 	auditor := must.Get(v.Authenticate(t.Context(), app.Key))(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, sinks.MaxApplicationFollowers+1)
-	for range sinks.MaxApplicationFollowers + 1 {
+	ended := make(chan error, logs.MaxApplicationFollowers+1)
+	for range logs.MaxApplicationFollowers + 1 {
 		go func() {
 			_, err := v.Management.NextLogs(ctx, "", time.Minute)
 			ended <- err
@@ -579,7 +579,7 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 		wantError(t, name, must.Err(c.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	}
 	cancel()
-	for range sinks.MaxApplicationFollowers {
+	for range logs.MaxApplicationFollowers {
 		wantError(t, "one that waits", <-ended, context.Canceled)
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/sinks"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -96,8 +96,8 @@ type ListLogsParams struct {
 	PageParams
 }
 
-func (p *ListLogsParams) list() *sinks.Filter {
-	return &sinks.Filter{
+func (p *ListLogsParams) list() *logs.Filter {
+	return &logs.Filter{
 		EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
 		Operation: string(p.Operation), ActorID: p.ActorID, ActorType: string(p.ActorType),
 	}
@@ -113,7 +113,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 		if err != nil {
 			return nil, err
 		}
-		rows, total, err := sinks.Page(ctx, op, asked, form.Paging(p), tokens.MaxTotal+1)
+		rows, total, err := logs.Page(ctx, op, asked, form.Paging(p), tokens.MaxTotal+1)
 		if err != nil {
 			return nil, err
 		}
@@ -129,8 +129,8 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 // AllLogs iterates over all entries of the tenant's audit log that match the
 // filters, newest first (permission log:read). See [Client.AllTokens].
 func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
-	return walk(ctx, c, &core.VerbAllLogs, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		rows, more, err := sinks.Next(ctx, op, p.list(), w, before)
+	return walk(ctx, c, &core.VerbAllLogs, func(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) ([]LogEntry, bool, error) {
+		rows, more, err := logs.Next(ctx, op, p.list(), w, before)
 		return entriesOf(op.Tenant(), rows), more, err
 	})
 }
@@ -168,7 +168,7 @@ type LogBatch struct {
 
 // LogsSince returns a cursor for the entries created at or after a time: see
 // [Client.FollowLogs].
-func LogsSince(t time.Time) string { return sinks.Since(t) }
+func LogsSince(t time.Time) string { return logs.Since(t) }
 
 // FollowLogs iterates over new entries of the tenant's audit log until the context
 // ends (permission log:read). The cursor comes from an earlier batch or from
@@ -235,10 +235,10 @@ func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration
 func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
 	begins := verb == &core.VerbFollowLogs && wait == 0
 	look := *verb // the observer is notified of the first query only
-	batch, err := c.v.followers.Await(ctx, core.CallerOf(c).Identity, cursor, wait, func(cursor string) (*sinks.Batch, error) {
+	batch, err := c.v.followers.Await(ctx, core.CallerOf(c).Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
 		defer func() { look.Again = true }()
-		return run(ctx, c, &look, func(ctx context.Context, op *core.Op) (*sinks.Batch, error) {
-			return sinks.After(ctx, op, cursor, begins)
+		return run(ctx, c, &look, func(ctx context.Context, op *core.Op) (*logs.Batch, error) {
+			return logs.After(ctx, op, cursor, begins)
 		})
 	})
 	if err != nil {
@@ -257,7 +257,7 @@ func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, w
 // [Config].Sinks does this for programs that only pass the entries on.
 func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
 	return func(yield func(*LogBatch, error) bool) {
-		at, err := sinks.ReadEverything(v.core, cursor)
+		at, err := logs.ReadEverything(v.core, cursor)
 		if err = cmp.Or(v.core.Alive(), ctx.Err(), err); err != nil {
 			yield(nil, public(err))
 			return
@@ -269,7 +269,7 @@ func (v *Vault) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBat
 		if !give([]LogEntry{}) {
 			return
 		}
-		err = sinks.Follow(ctx, v.core, at, func(tenant uuid.UUID, rows []storage.Log) bool { return give(entriesOf(tenant, rows)) })
+		err = logs.Follow(ctx, v.core, at, func(tenant uuid.UUID, rows []storage.Log) bool { return give(entriesOf(tenant, rows)) })
 		if err != nil {
 			yield(nil, public(err))
 		}

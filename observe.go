@@ -47,6 +47,11 @@ const (
 	// Its names are create, read, update and delete for tokens, react, proxy, move
 	// for imports and exports, and admin for the rest. Method names the operation.
 	EventCall EventKind = core.KindCall
+	// EventEcho is a response in which the data of a token whose use is limited to
+	// destinations was replaced. Its name is replaced. It is reported once for each
+	// request, ends at once, and is no alarm: many destinations repeat what they were
+	// sent.
+	EventEcho EventKind = core.KindEcho
 )
 
 // Event is a piece of work. It never holds a value.
@@ -60,7 +65,7 @@ type Event struct {
 	// reads.
 	Method   string
 	TenantID uuid.UUID // zero for work that belongs to no single tenant
-	EntityID uuid.UUID // the reactor or proxy of a run; otherwise zero
+	EntityID uuid.UUID // the reactor or proxy of a run, the application of an echo; otherwise zero
 	// TraceID is the trace id of the request that caused the work. Traceparent is
 	// the W3C trace context of the request: see [WithTraceparent]. A job has both
 	// from the request that queued it. They may be empty.
@@ -161,18 +166,26 @@ func (v *Vault) observeEgress() egress.Observe {
 	}
 }
 
-// observedKey is a master key that notifies an observer of its calls.
+// observed returns a master key that notifies an observer of the calls of each of its keys.
+func observed(key AEAD, tell func(context.Context, core.Event) (context.Context, func(error))) AEAD {
+	var all []seal.AEAD
+	for _, k := range keyring.KeysOf(key) {
+		if pinned, ok := k.(PinnedKey); ok {
+			all = append(all, struct {
+				observedKey
+				PinnedKey
+			}{observedKey{k, tell}, pinned})
+			continue
+		}
+		all = append(all, observedKey{k, tell})
+	}
+	return keyring.Join(all)
+}
+
+// observedKey is a key that notifies an observer of its calls.
 type observedKey struct {
 	AEAD
 	tell func(context.Context, core.Event) (context.Context, func(error))
-}
-
-// Keys lets package keyring try each key separately.
-func (k observedKey) Keys() []seal.AEAD {
-	if several, ok := k.AEAD.(keyring.Several); ok {
-		return several.Keys()
-	}
-	return []seal.AEAD{k.AEAD}
 }
 
 // EncryptWithContext implements AEADWithContext.
@@ -216,14 +229,7 @@ func (v *Vault) Info(ctx context.Context) (*Info, error) {
 	if err := v.core.Alive(); err != nil {
 		return nil, err
 	}
-	out := &Info{Config: v.cfg}
-	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
-		out.Pools = s.Pools()
-	}
-	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
-		stats := r.Stats()
-		out.Workers = &stats
-	}
+	out := &Info{Config: v.cfg, Pools: v.Pools(), Workers: v.Workers()}
 	var err error
 	if s, ok := v.store.(interface {
 		SchemaVersions(ctx context.Context) ([]int, error)
@@ -231,6 +237,23 @@ func (v *Vault) Info(ctx context.Context) (*Info, error) {
 		out.Migrations, err = s.SchemaVersions(ctx)
 	}
 	return out, err
+}
+
+// Pools returns the figure Pools of [Info], without a query.
+func (v *Vault) Pools() map[string]sql.DBStats {
+	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
+		return s.Pools()
+	}
+	return nil
+}
+
+// Workers returns the figure Workers of [Info], without a query.
+func (v *Vault) Workers() *script.Stats {
+	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
+		stats := r.Stats()
+		return &stats
+	}
+	return nil
 }
 
 // Stats are figures about a tenant's stored data and current work.

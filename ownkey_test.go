@@ -98,7 +98,7 @@ func (o *owned) ring(t *testing.T, tenant uuid.UUID) []byte {
 // opens reports whether a ring with the master key alone opens a token of a tenant.
 func (o *owned) opens(t *testing.T, tenant uuid.UUID, wrapped []byte) bool {
 	t.Helper()
-	ring, err := seal.Unwrap(t.Context(), o.master, tenant, wrapped)
+	ring, err := seal.Unwrap(rootOf(t, o.store, o.master), tenant, wrapped)
 	if err != nil && !errors.Is(err, seal.ErrOwnKey) {
 		t.Fatal(err)
 	}

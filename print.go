@@ -173,6 +173,18 @@ func (a Application) LogValue() slog.Value {
 // Format prints what LogValue shows.
 func (a Application) Format(f fmt.State, _ rune) { format(f, a) }
 
+// LogValue shows the id.
+func (k ApplicationKey) LogValue() slog.Value { return names("id", k.ID.String()) }
+
+// Format prints what LogValue shows.
+func (k ApplicationKey) Format(f fmt.State, _ rune) { format(f, k) }
+
+// LogValue shows nothing of the claims.
+func (c Claims) LogValue() slog.Value { return names("claims", hidden) }
+
+// Format prints what LogValue shows.
+func (c Claims) Format(f fmt.State, _ rune) { format(f, c) }
+
 // LogValue shows nothing of the key and the nonce.
 func (s Session) LogValue() slog.Value { return names("session_key", hidden) }
 
@@ -252,3 +264,91 @@ func (a StoredResponse) LogValue() slog.Value { return names("status", strconv.I
 
 // Format prints what LogValue shows.
 func (a StoredResponse) Format(f fmt.State, _ rune) { format(f, a) }
+
+// LogValue shows the number of items, and nothing of them.
+func (p Page[T]) LogValue() slog.Value {
+	return names("items", strconv.Itoa(len(p.Data)), "page", strconv.Itoa(p.Pagination.PageNumber))
+}
+
+// Format prints what LogValue shows.
+func (p Page[T]) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows the number of items, and nothing of them.
+func (p CursorPage[T]) LogValue() slog.Value { return names("items", strconv.Itoa(len(p.Data))) }
+
+// Format prints what LogValue shows.
+func (p CursorPage[T]) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows what happened, and nothing of the item.
+func (a Applied[T]) LogValue() slog.Value {
+	return names("created", strconv.FormatBool(a.Created), "changed", strconv.FormatBool(a.Changed))
+}
+
+// Format prints what LogValue shows.
+func (a Applied[T]) Format(f fmt.State, _ rune) { format(f, a) }
+
+// LogValue shows nothing of the filters, which may hold metadata.
+func (p ListTokensParams) LogValue() slog.Value { return names("filters", hidden) }
+
+// Format prints what LogValue shows.
+func (p ListTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows how long the run took, and nothing of its result or its lines.
+func (r TestRun) LogValue() slog.Value { return names("took", r.Took.String()) }
+
+// Format prints what LogValue shows.
+func (r TestRun) Format(f fmt.State, _ rune) { format(f, r) }
+
+// LogValue shows the ids.
+func (p TestRunParams) LogValue() slog.Value {
+	return names("reactor_id", p.ReactorID.String(), "proxy_id", p.ProxyID.String())
+}
+
+// Format prints what LogValue shows.
+func (p TestRunParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows who wrote the line, and nothing of its text.
+func (l ScriptLine) LogValue() slog.Value {
+	return names("tenant_id", l.TenantID.String(), "entity_type", l.EntityType, "entity_id", l.EntityID, "level", l.Level)
+}
+
+// Format prints what LogValue shows.
+func (l ScriptLine) Format(f fmt.State, _ rune) { format(f, l) }
+
+// LogValue shows the status.
+func (a ProxyAnswer) LogValue() slog.Value { return names("status", strconv.Itoa(a.Status)) }
+
+// Format prints what LogValue shows.
+func (a ProxyAnswer) Format(f fmt.State, _ rune) { format(f, a) }
+
+// LogValue shows nothing of the code, which may hold keys.
+func (x ProxyTransform) LogValue() slog.Value { return names("code", hidden) }
+
+// Format prints what LogValue shows.
+func (x ProxyTransform) Format(f fmt.State, _ rune) { format(f, x) }
+
+// LogValue shows nothing of the headers and the secret.
+func (o LogHTTPOptions) LogValue() slog.Value { return names("header", hidden) }
+
+// Format prints what LogValue shows.
+func (o LogHTTPOptions) Format(f fmt.State, _ rune) { format(f, o) }
+
+// LogValue shows the scope. The key may be made of data.
+func (k IdempotencyKey) LogValue() slog.Value { return names("scope", k.Scope) }
+
+// Format prints what LogValue shows.
+func (k IdempotencyKey) Format(f fmt.State, _ rune) { format(f, k) }
+
+// LogValue shows the tenant and the application.
+func (c Client) LogValue() slog.Value {
+	return names("tenant_id", c.TenantID().String(), "application_id", c.ApplicationID().String())
+}
+
+// Format prints what LogValue shows.
+func (c Client) Format(f fmt.State, _ rune) { format(f, c) }
+
+// LogValue shows nothing of the vault.
+func (v *Vault) LogValue() slog.Value { return slog.GroupValue() }
+
+// Format prints the name of the type.
+func (v *Vault) Format(f fmt.State, _ rune) { format(f, v) }

@@ -43,6 +43,9 @@ type Proxy struct {
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
+	// Suspended means that a restore brought back an older state, and that nobody has
+	// confirmed it: see [Vault.EraseAgain]. Uses are ErrForbidden.
+	Suspended bool `json:"suspended,omitempty"`
 	// Unreadable is set in lists for a proxy whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then. RequireAuth is true,
 	// because the proxy cannot be invoked.
@@ -112,7 +115,7 @@ func proxyOf(x *relay.Proxy) *Proxy {
 		ID: x.ID, TenantID: x.TenantID, Name: x.Name, Key: x.Key, DestinationURL: x.DestinationURL, RequireAuth: x.RequireAuth,
 		RequestTransform: (*ProxyTransform)(x.RequestTransform), ResponseTransform: (*ProxyTransform)(x.ResponseTransform),
 		ApplicationID: x.ApplicationID, Configuration: x.Configuration,
-		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, ModifiedBy: x.ModifiedBy, ModifiedAt: x.ModifiedAt, Unreadable: x.Unreadable,
+		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, ModifiedBy: x.ModifiedBy, ModifiedAt: x.ModifiedAt, Unreadable: x.Unreadable, Suspended: x.Hold.Suspended(),
 	}
 }
 
@@ -345,6 +348,7 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res, err := d.base.RoundTrip(out)
 	if err != nil || echo == nil {
+		echo.Close()
 		return res, err
 	}
 	clean := *res // so that trailers of the original do not appear in it
@@ -394,9 +398,9 @@ func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo
 // permits, if the Host of the request differs from its URL.
 func (d *detokenizer) target(req *http.Request) access.Target {
 	plain := d.client.v.cfg.Egress.AllowPrivate
-	to := access.TargetOf(req.URL, plain)
-	if req.Host != "" && access.TargetOf(&url.URL{Scheme: req.URL.Scheme, Host: req.Host}, plain) != to {
-		return ""
+	to := access.TargetOf(req.Method, req.URL, plain)
+	if req.Host != "" && access.TargetOf("", &url.URL{Scheme: req.URL.Scheme, Host: req.Host}, plain).Host != to.Host {
+		return access.Target{}
 	}
 	return to
 }

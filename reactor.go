@@ -15,7 +15,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
-	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -35,6 +34,9 @@ type Reactor struct {
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
+	// Suspended means that a restore brought back an older state, and that nobody has
+	// confirmed it: see [Vault.EraseAgain]. Uses are ErrForbidden.
+	Suspended bool `json:"suspended,omitempty"`
 	// Unreadable is set in lists for a reactor whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then.
 	Unreadable bool `json:"unreadable,omitempty"`
@@ -44,7 +46,7 @@ type Reactor struct {
 func (r Reactor) MarshalJSON() ([]byte, error) {
 	return json.Marshal(&runs.Reactor{
 		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, ApplicationID: runs.Application(r.ApplicationID),
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable,
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable, Suspended: r.Suspended,
 	})
 }
 
@@ -107,7 +109,7 @@ func (p ReactorParams) Same(q ReactorParams) bool { return p.inside().Same(q.ins
 func reactorOf(r *runs.Reactor) *Reactor {
 	return &Reactor{
 		ID: r.ID, TenantID: r.TenantID, Name: r.Name, Code: r.Code, Configuration: r.Configuration, ApplicationID: uuid.UUID(r.ApplicationID),
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable,
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, ModifiedBy: r.ModifiedBy, ModifiedAt: r.ModifiedAt, Unreadable: r.Unreadable, Suspended: r.Hold.Suspended(),
 	}
 }
 
@@ -400,7 +402,7 @@ func (v *Vault) Work(ctx context.Context) error { return v.runs.Worker.Work(ctx)
 // verifies them. A callback may arrive more than once: its webhook-id, which is the
 // ID of the [Job], stays the same.
 func VerifyWebhook(secret string, header http.Header, body []byte) error {
-	if err := webhook.Verify(secret, header, body, time.Now()); err != nil {
+	if err := runs.VerifyWebhook(secret, header, body, time.Now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrWebhook, err)
 	}
 	return nil

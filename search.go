@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -173,7 +172,7 @@ func (c *Client) ListTokensAfter(ctx context.Context, sel TokenSelection, after 
 // and Size of the parameters have no effect.
 func (c *Client) AllTokens(ctx context.Context, sel TokenSelection) iter.Seq2[*Token, error] {
 	asked, _, verb := selected(sel, &core.VerbAllTokens, &core.VerbSearchAllTokens)
-	return walk(ctx, c, verb, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (batch []Token, more bool, err error) {
+	return walk(ctx, c, verb, func(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) (batch []Token, more bool, err error) {
 		more, err = tokens.Piece(ctx, op, asked, w, before, func(t tokens.Token) { batch = append(batch, tokenOf(t)) })
 		return batch, more, err
 	})
@@ -183,9 +182,9 @@ func (c *Client) AllTokens(ctx context.Context, sel TokenSelection) iter.Seq2[*T
 // reads the batch before an id, moves the id to the end of the batch, and reports
 // whether there may be more.
 func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
-	next func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
+	next func(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
-		w, before := find.NewWalk(form.MaxPageSize), storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
+		w, before := core.NewWalk(form.MaxPageSize), storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 		for {
 			more := false
 			batch, err := run(ctx, c, verb, func(ctx context.Context, op *core.Op) (batch []T, err error) {

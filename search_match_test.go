@@ -7,7 +7,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
-	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -42,7 +42,7 @@ func (t *terms) Data(value string) storage.Cond {
 func (*terms) Metadata(key, value string) storage.Cond {
 	return onValue{holds: func(d *searched) bool {
 		v, ok := d.Metadata[key]
-		return ok && query.Fold(v) == query.Fold(value)
+		return ok && token.FoldMetadata(v) == token.FoldMetadata(value)
 	}}
 }
 

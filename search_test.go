@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -452,7 +452,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 	for range 150 {
 		q := d.query(docs, 3)
 		asked := &terms{}
-		cond, err := query.Parse(q, asked)
+		cond, err := token.ParseQuery(q, asked)
 		if err != nil {
 			continue // too long, or a range that ends before it starts
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/applications"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -112,7 +111,7 @@ func (c *Client) ListSessions(ctx context.Context, p PageParams) (*Page[SessionI
 // AllSessions iterates over all active sessions, newest first (permission
 // session:read). See [Client.AllTokens].
 func (c *Client) AllSessions(ctx context.Context) iter.Seq2[*SessionInfo, error] {
-	return walk(ctx, c, &core.VerbAllSessions, func(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
+	return walk(ctx, c, &core.VerbAllSessions, func(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) ([]SessionInfo, bool, error) {
 		alive, more, err := sessions.Next(ctx, op, w, before)
 		return sessionInfos(alive), more, err
 	})

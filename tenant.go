@@ -10,10 +10,10 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/erase"
-	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/notary"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
@@ -200,7 +200,7 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	if err := tenants.GiveUpNames(ctx, v.core, id); err != nil {
 		return err
 	}
-	l, done, err := evident.Borrow(ctx, v.core)
+	l, done, err := notary.Borrow(ctx, v.core)
 	if err != nil {
 		return public(err)
 	}
@@ -233,13 +233,14 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.core.Tell(ctx, core.Event{Kind: string(EventSweep), Name: "sweep"})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.retention())
+	v.core.WriteUses(ctx)
 	return Swept(done), errors.Join(err, erase.Complete(ctx, v.core))
 }
 
 // retention returns which log entries a sweep deletes: entries that are old enough,
 // and that all sinks have taken or whose grace period is over.
 func (v *Vault) retention() sweep.Retention {
-	r := sweep.Retention{Keep: v.cfg.LogRetention, Ledger: func(ctx context.Context) (*ledger.Ledger, func(), error) { return evident.Borrow(ctx, v.core) }}
+	r := sweep.Retention{Keep: v.cfg.LogRetention, Ledger: func(ctx context.Context) (*ledger.Ledger, func(), error) { return notary.Borrow(ctx, v.core) }}
 	if len(v.cfg.Sinks) == 0 || v.cfg.SinkGrace < 0 {
 		return r
 	}

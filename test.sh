@@ -43,10 +43,12 @@ missing() {
 
 # optional prints the packages that some tests use if they are there: PgBouncer,
 # without which its tests connect to the server directly, and, for the long run,
-# buildah, which builds the image.
+# buildah, which builds the image, and Firefox.
 optional() {
 	have pgbouncer || printf ' pgbouncer'
-	[ -z "$long" ] || have buildah || printf ' buildah'
+	[ -n "$long" ] || return 0
+	have buildah || printf ' buildah'
+	have firefox-esr || have firefox || printf ' firefox-esr'
 }
 
 # install_promtool takes promtool out of its package, so that the daemon in the

@@ -250,6 +250,7 @@ func (p EraseParams) MarshalJSON() ([]byte, error) {
 
 // Erasure is the outcome of [Client.EraseTokens].
 type Erasure struct {
+	// ID is also the id of the erasure's entry in the log, for [Client.LogProof].
 	ID     uuid.UUID `json:"id"`
 	Reason string    `json:"reason"`
 	// Count is the number of tokens that this call erased.

@@ -74,8 +74,9 @@ var ErrImportPause = fault.ErrPause
 
 // Import creates tokens from rows as fast as the database accepts them. Its memory
 // does not grow with the number of rows. It needs the permission token:create on
-// each container, and token:update on tokens that it updates. Results come in the
-// order of the rows, each when its row is durable:
+// each container, and token:update on tokens that it updates. Import does nothing
+// until its result is used in a loop. Results come in the order of the rows, each
+// when its row is durable:
 //
 //	for result, err := range c.Import(ctx, rows, nil) {
 //		if err != nil {
@@ -127,7 +128,7 @@ func resultOf(r transfer.Result) ImportResult {
 		out.Errors = conflict.Fields
 	}
 	if r.Err != nil && out.Errors == nil {
-		out.Detail = fault.Detail(r.Err)
+		_, out.Detail = fault.Status(r.Err)
 	}
 	return out
 }

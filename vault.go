@@ -39,9 +39,10 @@
 // only names and ids. The same holds inside a slice, a map, or an exported struct
 // field, so a value that is logged by mistake leaks nothing.
 //
-// There are two exceptions. JSON shows these types in full, and slog's JSON handler
-// uses JSON for slices, maps and structs. An unexported struct field is also
-// printed in full, because fmt calls no methods there.
+// There are three exceptions. JSON shows these types in full, and slog's JSON handler
+// uses JSON for slices, maps and structs. An unexported struct field is printed in
+// full, because fmt calls no methods there. [JSON] is the value itself. [Key] and
+// [Secret] have no exceptions.
 package vault
 
 import (
@@ -55,10 +56,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
-	"github.com/seed-72ea4aab/vault/internal/evident"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/notary"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
@@ -195,6 +199,17 @@ type Config struct {
 	// OpenKey opens the key that a URI names, for tenants with a key of their own: see
 	// [Vault.SetTenantKey]. All nodes need it. Package vaultkms has such a function.
 	OpenKey func(ctx context.Context, uri string) (AEAD, error)
+
+	// Identities verifies the JWTs that workloads send in place of an API key: see
+	// [Identity]. Without it, no application can have identities. If it also has a method
+	// Must(issuer string) []string, an identity of the issuer has to name one of these
+	// claims with an exact value; otherwise it has to name sub.
+	Identities IdentityVerifier
+
+	// Root is the fingerprint of the vault's root: see [Vault.RootFingerprint]. If it is
+	// set, Open fails with any other root. A key that anybody can encrypt for needs it:
+	// see [PinnedKey].
+	Root string
 }
 
 // Defaults and bounds of Config.
@@ -249,9 +264,9 @@ func checkLogRetention(d time.Duration) error {
 
 // Vault is an open vault. Get one from [Open].
 type Vault struct {
-	store  storage.Storage
-	master AEAD
-	cfg    Config
+	store storage.Storage
+	root  *keyring.Root
+	cfg   Config
 
 	core     *core.Vault
 	egress   *egress.Client
@@ -259,9 +274,9 @@ type Vault struct {
 	relay    *relay.Relay
 	requests once.Requests
 
-	followers *sinks.Followers
+	followers *logs.Followers
 	sinks     *sinks.Sinks
-	evidence  *evident.Keeper // nil without Config.Evidence
+	evidence  *notary.Keeper // nil without Config.Evidence
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -271,7 +286,7 @@ type Vault struct {
 // Open opens a vault on a database under a master key, and sets up a new database.
 // It fails with ErrWrongKey if the database was sealed under another master key,
 // and with ErrKeyUnavailable if the master key does not work at the moment. cfg may
-// be nil.
+// be nil. The context bounds the call only; the vault works until Close.
 //
 // The vault owns the store and cfg.Runtime from then on: [Vault.Close] closes both,
 // and Open closes both when it fails.
@@ -300,28 +315,45 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	held := !isLocal(key)
 	tell := teller(c.Observer)
 	if tell != nil {
-		key = observedKey{key, tell}
+		key = observed(key, tell)
 	}
-	v := &Vault{store: store, master: key, cfg: c}
+	v := &Vault{store: store, cfg: c}
+	v.root, err = keyring.OpenRoot(ctx, keyring.RootConfig{
+		Store: store, Master: key, Pin: c.Root, Now: func() time.Time { return time.UnixMicro(c.Now().UnixMicro()).UTC() },
+		Altered: func(ctx context.Context, err error) {
+			_ = v.core.Alarm(ctx, core.AlarmUnreadable, uuid.Nil, core.Entity{Type: keyring.KindRing, ID: uuid.Nil.String()}, err)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
 	v.core = core.New(core.Config{
-		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, Mac: evident.Mac, ReadAge: c.readAge(), StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
+		Store: store, Root: v.root, Clock: c.Now, Logger: c.Logger, Mac: notary.Mac, ReadAge: c.readAge(), StrictReadLogs: c.StrictReadLogs, FullAudit: c.FullAudit,
 		AllowPrivate: c.Egress.AllowPrivate, MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
+		VerifyJWT: c.verifyJWT(), MustClaims: c.mustClaims,
 		OpenKey: c.openKey(), KeyAge: c.KeyAge, KeyGrace: max(0, c.KeyGrace),
 	})
 	v.egress = c.Egress.client(v.observeEgress())
-	v.followers = sinks.NewFollowers()
+	v.followers = logs.NewFollowers()
 	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Operation: v.operation, Log: v.cfg.scriptLog()})
 	v.relay = relay.New(relay.Config{Vault: v.core, Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout})
-	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
-	if err := check.Verify(ctx); err != nil {
-		return nil, err
+	if held {
+		v.tellRoot(ctx)
 	}
 	if held && c.KeyAge > 0 {
-		v.core.Key = v.watchKey(&check)
+		v.core.Key = v.watchKey()
 	}
 	if err := errors.Join(v.openEvidence(ctx), v.openSinks(ctx)); err != nil {
 		return nil, err
 	}
+	v.background(ctx, cfg == nil || cfg.Now == nil)
+	return v, nil
+}
+
+// background starts the work that ends with Close. It watches the clock of the database
+// if the vault uses the clock of the machine.
+func (v *Vault) background(ctx context.Context, realClock bool) {
+	c := v.cfg
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
 	if c.FullAudit {
@@ -336,7 +368,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if c.SweepEvery > 0 {
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
-	if clock, ok := store.(storage.Clock); ok && (cfg == nil || cfg.Now == nil) {
+	if clock, ok := v.store.(storage.Clock); ok && realClock {
 		v.core.Skew.Compare(ctx, clock, c.Logger)
 		v.done.Go(func() { v.core.Skew.Watch(background, clock, c.Logger) })
 	}
@@ -346,7 +378,6 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if c.WorkEvery > 0 {
 		v.done.Go(func() { v.runs.Worker.Loop(background, c.WorkEvery) })
 	}
-	return v, nil
 }
 
 // ClockAhead returns how far the clock of this node is ahead of the database's
@@ -354,6 +385,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 // zero on SQLite, and when Config.Now is set. If the clocks differ by more than 30
 // seconds, the vault logs a warning and deletes no expired rows.
 func (v *Vault) ClockAhead() time.Duration { return v.core.Skew.Ahead() }
+
+// Now returns the time of the vault's clock: see [Config].Now.
+func (v *Vault) Now() time.Time { return v.core.Now() }
 
 // StopJobs lets this node take no more jobs, and waits for the running jobs until
 // ctx ends. Close interrupts jobs that are still running; another node runs them

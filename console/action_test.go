@@ -240,7 +240,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 		"shown": {w.shown()}, "name": {"Support"}, "expires_at": {"2040-01-02T03:04:05Z"}, "permissions": {"token:create"},
 		"rule.0.priority": {"2"}, "rule.0.transform": {"mask"}, "rule.0.container": {"/PCI/"}, "rule.0.permissions": {"token:read", "token:search"},
 		"rule.1.priority": {""}, "rule.1.container": {"/gone/"},
-		"rule.3.priority": {"3"}, "rule.3.transform": {"reveal"}, "rule.3.container": {"/pay/"}, "rule.3.permissions": {"token:use"}, "rule.3.destinations": {"API.stripe.com\r\n*.example.com\n"},
+		"rule.3.priority": {"3"}, "rule.3.transform": {"reveal"}, "rule.3.container": {"/pay/"}, "rule.3.permissions": {"token:use"}, "rule.3.destinations": {"POST,GET API.stripe.com/v1/**\r\n\r\n *.example.com\n"},
 		"rule.7.priority": {"1"}, "rule.7.description": {hostile}, "rule.7.transform": {"reveal"}, "rule.7.conditions": {"id starts_with a b\r\n\r\ncontainer equals /pci/\n"}, "rule.7.permissions": {"token:use"},
 	}
 	if status, body := v.post(page, form); status != http.StatusSeeOther || !strings.HasSuffix(body, "?done=saved") {
@@ -251,7 +251,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 		Name: "Support", Type: vault.ApplicationPrivate, ExpiresAt: time.Date(2040, 1, 2, 3, 4, 5, 0, time.UTC), Permissions: []vault.Permission{"token:create"},
 		Rules: []vault.AccessRule{
 			{Priority: 2, Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read", "token:search"}},
-			{Priority: 3, Container: "/pay/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"api.stripe.com", "*.example.com"}},
+			{Priority: 3, Container: "/pay/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"GET,POST api.stripe.com/v1/**", "*.example.com"}},
 			{Priority: 1, Description: hostile, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Conditions: []vault.Condition{
 				{Attribute: "id", Operator: "starts_with", Value: "a b"}, {Attribute: "container", Operator: "equals", Value: "/pci/"}}},
 		},
@@ -266,7 +266,7 @@ func TestRuleEditorShowsProblems(t *testing.T) {
 		"bad container":  {"rule.0.container", "pci", "must start and end with"},
 		"bad condition":  {"rule.7.conditions", "id starts_with", "must have lines such as"},
 		"bad attribute":  {"rule.7.conditions", "size equals 3", "must be one of: id, container"},
-		"bad host":       {"rule.3.destinations", "https://api.stripe.com", "must be a host such as"},
+		"bad host":       {"rule.3.destinations", "https://api.stripe.com", "must have a host such as"},
 		"bad time":       {"expires_at", "soon", "must be a date and time"},
 		"past":           {"expires_at", "2001-01-01T00:00:00Z", "must"},
 		"no name":        {"name", "", "is required"},

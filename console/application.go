@@ -38,6 +38,9 @@ type applicationBody struct {
 	RulesFit    bool   // management applications have none
 	Shown       string // mark of the application when the form was rendered
 	Stale       bool   // changed since the form was rendered, so the form was not saved
+	// Echoes counts the requests of the last day in whose responses data was replaced.
+	CountsEchoes bool
+	Echoes       int
 }
 
 // mark identifies the parameters of an application, which include its rights. A
@@ -110,7 +113,11 @@ func (q *request) application(c *vault.Owner, t *vault.Tenant) error {
 	if err != nil {
 		return err
 	}
-	return q.show(http.StatusOK, "application", q.view("applications", a.Name, t, formOf(a)))
+	body := formOf(a)
+	if q.opts.Recorder != nil && slices.ContainsFunc(a.Rules, func(r vault.AccessRule) bool { return r.Destinations != nil }) {
+		body.CountsEchoes, body.Echoes = true, q.opts.Recorder.echoesOf(a.ID)
+	}
+	return q.show(http.StatusOK, "application", q.view("applications", a.Name, t, body))
 }
 
 // saveApplication replaces the rights of the application. It refuses a form that
@@ -186,8 +193,10 @@ func readRule(form url.Values, name string) (r vault.AccessRule, problem string)
 	for _, value := range form[name+"permissions"] {
 		r.Permissions = append(r.Permissions, vault.Permission(value))
 	}
-	if to := strings.Fields(form.Get(name + "destinations")); len(to) > 0 {
-		r.Destinations = to
+	for line := range strings.Lines(form.Get(name + "destinations")) {
+		if to := strings.TrimSpace(line); to != "" {
+			r.Destinations = append(r.Destinations, to)
+		}
 	}
 	for line := range strings.Lines(form.Get(name + "conditions")) {
 		if strings.TrimSpace(line) == "" {

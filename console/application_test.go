@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -43,4 +45,26 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 	form.Set("name", "")
 	_, body = v.post(page, form)
 	must.Contain(t, "a form with a mistake cannot be saved once it is mended", body, `name="shown" value="`+w.shown()+`"`)
+}
+
+// TestReplacedDataIsCounted counts the requests of an application in whose responses
+// data was replaced, for a day.
+func TestReplacedDataIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	page, v := w.inTenant("applications/"+w.app.ID.String()), w.as("viewer")
+	_, body := v.get(page)
+	must.Lack(t, "without a rule with destinations", body, `id="echoes"`)
+	must.Get(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"rules": []map[string]any{{
+		"description": "d", "priority": 1, "container": "/", "transform": "reveal", "permissions": []string{"token:use"}, "destinations": []string{"api.example.com"},
+	}}}))(t)
+	for range 3 {
+		_, end := w.rec.Start(t.Context(), vault.Event{Kind: vault.EventEcho, TenantID: w.Acme.ID, EntityID: w.app.ID})
+		end(nil)
+	}
+	_, body = v.get(page)
+	must.Contain(t, "the page", body, "to 3 of its requests")
+	w.rec.At(time.Now().Add(25 * time.Hour))
+	_, body = v.get(page)
+	must.Contain(t, "after a day", body, "to 0 of its requests")
 }

@@ -1,14 +1,10 @@
 package console_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -78,64 +74,4 @@ func (p *tab) enter(path string) {
 	p.T.Helper()
 	p.Press(kb.Enter)
 	p.Await(fmt.Sprintf(`document.readyState === 'complete' && location.pathname.endsWith(%q)`, path))
-}
-
-// axe is the source of axe-core, which npm installs.
-var axe struct {
-	once sync.Once
-	text string
-	err  error
-}
-
-// axeSource installs axe-core once for all tests.
-func axeSource(t *testing.T) string {
-	t.Helper()
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skip("there is no npm here to install axe-core with")
-	}
-	axe.once.Do(func() {
-		dir, err := os.MkdirTemp("", "vault-axe-")
-		if err != nil {
-			axe.err = err
-			return
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		for _, name := range []string{"package.json", "package-lock.json"} {
-			text, err := os.ReadFile("testdata/" + name)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-			}
-			if err != nil {
-				axe.err = err
-				return
-			}
-		}
-		cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			axe.err = fmt.Errorf("is the registry of npm within reach? %w\n%s", err, out)
-			return
-		}
-		text, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
-		axe.text, axe.err = string(text), err
-	})
-	if axe.err != nil {
-		t.Fatal(axe.err)
-	}
-	return axe.text
-}
-
-// violations checks the page with all rules of axe-core, or with some of them.
-func (p *tab) violations(source string, rules ...string) []string {
-	p.T.Helper()
-	only := must.Get(json.Marshal(map[string]any{"resultTypes": []string{"violations"}, "runOnly": map[string]any{"type": "rule", "values": rules}}))(p.T)
-	if len(rules) == 0 {
-		only = []byte(`{"resultTypes": ["violations"]}`)
-	}
-	p.Run(source + "; undefined")
-	text := p.Value(fmt.Sprintf(`axe.run(document, %s).then((r) => JSON.stringify(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + n.failureSummary).slice(0, 3).join(' | '))))`, only))
-	var all []string
-	must.Do(p.T, json.Unmarshal([]byte(text), &all))
-	return all
 }

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -63,6 +66,14 @@ const (
 	// host, and for all of its paths.
 	hostPrefix = "__Host-"
 )
+
+// Format prints nothing of the link and its sessions, for every verb.
+func (l *Link) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "console.Link(hidden)") // Format cannot return an error
+}
+
+// LogValue shows nothing of the link and its sessions.
+func (l *Link) LogValue() slog.Value { return slog.StringValue("console.Link(hidden)") }
 
 // Limits of a session.
 const (

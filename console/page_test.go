@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/browser"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
@@ -30,7 +31,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorldOn(t, jsruntime.NewInProcess(nil), trailed)
 	w.trail()
-	source := axeSource(t)
+	source := browser.Axe(t)
 	for name, s := range screens {
 		if s.Dark != s.Phone && !long.Run {
 			continue
@@ -53,7 +54,7 @@ func TestPagesInABrowser(t *testing.T) {
 				if slices.Contains(alike, page) && !long.Run {
 					continue
 				}
-				for _, violation := range p.violations(source, rules...) {
+				for _, violation := range p.Violations(source, rules...) {
 					t.Errorf("%s: axe: %s", page, violation)
 				}
 			}

@@ -3,12 +3,15 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // TestMasksAndSignIn checks that masks are shown without the quotes of JSON, and
@@ -22,6 +25,31 @@ func TestMasksAndSignIn(t *testing.T) {
 	stranger := &visitor{t: t, w: w, client: &http.Client{}}
 	if status, body := stranger.get(w.console("")); status != http.StatusForbidden || !strings.Contains(body, "<code>tokenvault console link</code>") {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// A console that is mounted at an address without a slash redirects to the address
+// with one, and never to a page of the program.
+func TestMountWithoutSlash(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	asOwner := func(*http.Request) (console.User, error) { return console.User{ID: "jane", Role: console.Owner}, nil }
+	for _, c := range []struct{ pattern, prefix, address, want string }{
+		{"/ops/console", "/ops/console", "/ops/console", "303 /ops/console/"},
+		{"/ops/console", "/ops/console", "/ops/console?done=1", "303 /ops/console/"},
+		{"/ops/console/", "/ops/console", "/ops/console/", "200 "},
+		{"/ops/console/", "/ops/console/", "/ops/console/", "404 "}, // no link of such a page would work
+		{"/ops/console/", "/ops/console/", "/ops/console/tenants", "404 "},
+	} {
+		mux := http.NewServeMux()
+		mux.Handle(c.pattern, http.StripPrefix(c.prefix, console.Handler(v.Vault, &console.Options{Authorize: asOwner})))
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, c.address, nil)
+		mux.ServeHTTP(w, r)
+		location := ""
+		if to := w.Header().Get("Location"); to != "" {
+			location = r.URL.ResolveReference(must.Get(url.Parse(to))(t)).Path
+		}
+		must.Same(t, c.pattern+" without "+c.prefix+": "+c.address, c.want, fmt.Sprint(w.Code, " ", location))
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Recorder times the operations of a vault and counts their errors and runs for the pages of a
-// [Handler]. It is a [vault.Observer] of this process. It keeps one day in a fixed
+// Recorder times the operations of a vault for the pages of a [Handler]. It counts
+// their errors, runs, and the requests in whose responses data was replaced. It is a [vault.Observer] of this process. It keeps one day in a fixed
 // amount of memory, less than a megabyte.
 //
 //	rec := console.NewRecorder()
@@ -26,8 +26,9 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	minutes [minutesKept]minute
-	running int // runs in progress
-	failed  map[uuid.UUID]*failures
+	running int     // runs in progress
+	failed  tallies // failed calls, by tenant
+	echoes  tallies // requests in whose responses data was replaced, by application
 }
 
 const (
@@ -45,24 +46,32 @@ type minute struct {
 	took            [latencyBuckets]uint32
 }
 
-// failures counts the failed calls of a tenant by hour.
-type failures struct {
-	last  int64 // the newest hour with a failure, in hours since 1970
+// tallies counts by tenant or application, for the last 24 hours.
+type tallies map[uuid.UUID]*hourly
+
+// hourly counts by hour.
+type hourly struct {
+	last  int64 // the newest hour with a count, in hours since 1970
 	hours [hoursKept]uint32
 }
 
 const (
-	hoursKept   = 24
-	maxFailures = 500 // tenants whose failures are counted
+	hoursKept  = 24
+	maxTallies = 500 // ids that are counted
 )
 
 // NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder {
-	return &Recorder{now: time.Now, failed: map[uuid.UUID]*failures{}}
+	return &Recorder{now: time.Now, failed: tallies{}, echoes: tallies{}}
 }
 
 // Start implements [vault.Observer].
 func (r *Recorder) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
+	if w.Kind == vault.EventEcho {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.echoes.add(w.EntityID, r.hour())
+	}
 	if w.Kind != vault.EventCall && w.Kind != vault.EventRun {
 		return ctx, func(error) {}
 	}
@@ -98,60 +107,74 @@ func (r *Recorder) endCall(w vault.Event, took time.Duration, err error) {
 	m := r.minute()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		m.errors++
-		r.fail(w.TenantID)
+		r.failed.add(w.TenantID, r.hour())
 	}
 	m.took[bucketOf(took)]++
 }
 
-// fail counts a failed call of a tenant. If too many tenants have failures, it
-// forgets the tenant whose last failure is oldest. The caller holds the lock.
-func (r *Recorder) fail(tenant uuid.UUID) {
-	hour := r.now().Unix() / 3600
-	f := r.failed[tenant]
-	if f == nil {
-		if len(r.failed) >= maxFailures {
-			delete(r.failed, r.quietest())
+func (r *Recorder) hour() int64 { return r.now().Unix() / 3600 }
+
+// add counts one more. If there are too many ids, it forgets the id whose last count is
+// oldest.
+func (all tallies) add(id uuid.UUID, hour int64) {
+	h := all[id]
+	if h == nil {
+		if len(all) >= maxTallies {
+			delete(all, all.quietest())
 		}
-		f = &failures{last: hour}
-		r.failed[tenant] = f
+		h = &hourly{last: hour}
+		all[id] = h
 	}
-	f.turn(hour)
-	f.hours[hour%hoursKept]++
+	h.turn(hour)
+	h.hours[hour%hoursKept]++
 }
 
-// quietest returns the tenant whose last failure is oldest.
-func (r *Recorder) quietest() (tenant uuid.UUID) {
+// quietest returns the id whose last count is oldest.
+func (all tallies) quietest() (quietest uuid.UUID) {
 	oldest := int64(1<<63 - 1)
-	for id, f := range r.failed {
-		if f.last < oldest {
-			tenant, oldest = id, f.last
+	for id, h := range all {
+		if h.last < oldest {
+			quietest, oldest = id, h.last
 		}
 	}
-	return tenant
+	return quietest
 }
 
 // turn clears the hours that have passed since the newest one.
-func (f *failures) turn(hour int64) {
-	for h := max(f.last+1, hour-hoursKept+1); h <= hour; h++ {
-		f.hours[h%hoursKept] = 0
+func (h *hourly) turn(hour int64) {
+	for at := max(h.last+1, hour-hoursKept+1); at <= hour; at++ {
+		h.hours[at%hoursKept] = 0
 	}
-	f.last = max(f.last, hour)
+	h.last = max(h.last, hour)
+}
+
+// of returns the count of the last 24 hours.
+func (all tallies) of(id uuid.UUID, hour int64) int {
+	h := all[id]
+	if h == nil {
+		return 0
+	}
+	h.turn(hour)
+	sum := 0
+	for _, n := range h.hours {
+		sum += int(n)
+	}
+	return sum
 }
 
 // errorsOf returns the number of failed calls of a tenant in the last 24 hours.
 func (r *Recorder) errorsOf(tenant uuid.UUID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.failed[tenant]
-	if f == nil {
-		return 0
-	}
-	f.turn(r.now().Unix() / 3600)
-	sum := 0
-	for _, n := range f.hours {
-		sum += int(n)
-	}
-	return sum
+	return r.failed.of(tenant, r.hour())
+}
+
+// echoesOf returns the number of requests of an application in the last 24 hours in
+// whose responses data was replaced.
+func (r *Recorder) echoesOf(application uuid.UUID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.echoes.of(application, r.hour())
 }
 
 func (r *Recorder) endRun(err error) {

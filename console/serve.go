@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/google/uuid"
@@ -93,6 +94,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cache-Control", "no-store")
 	q := &request{handler: h, w: w, r: r}
 	switch {
+	case q.addSlash():
+		return
 	case h.opts.Authorize == nil:
 		q.fail(http.StatusServiceUnavailable, "setup", "Sign-in is not set up yet", "")
 		return
@@ -107,10 +110,22 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(&carrier{w, q}, r)
 }
 
+// addSlash redirects a request for the address that the console is mounted at, such
+// as /console, to the same address with a slash, which relative links need.
+func (q *request) addSlash() bool {
+	address, _, _ := strings.Cut(q.r.RequestURI, "?")
+	if q.r.URL.Path != "" || address == "" || strings.HasSuffix(address, "/") {
+		return false
+	}
+	q.w.Header().Set("Location", "./"+path.Base(address)+"/") // relative: http.Redirect would not know the prefix
+	q.w.WriteHeader(http.StatusSeeOther)
+	return true
+}
+
 // clean reports whether the mux accepts a path as it is. It would redirect any
 // other path, without the prefix that the console is mounted at.
 func clean(path string) bool {
-	return !strings.Contains(path, "//") && !strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
+	return strings.HasPrefix(path, "/") && !strings.Contains(path, "//") && !strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
 }
 
 // carrier passes a request through the mux.
@@ -251,7 +266,11 @@ func (q *request) failed(err error) {
 	case errors.Is(err, vault.ErrNotFound):
 		q.fail(http.StatusNotFound, "refused", "Not found", "It may have been deleted, or it may have expired.")
 	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):
-		q.fail(http.StatusBadRequest, "refused", "The request was refused", fault.Detail(err))
+		_, detail := fault.Status(err)
+		if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
+			detail = fault.Detail(bad)
+		}
+		q.fail(http.StatusBadRequest, "refused", "The request was refused", detail)
 	case errors.Is(err, vault.ErrKeyDenied), errors.Is(err, vault.ErrKeyUnavailable):
 		q.fail(http.StatusServiceUnavailable, "refused", "The vault is not available", "The master key, or the key of this tenant, is not available.")
 	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrBusy), errors.Is(err, vault.ErrClosed):

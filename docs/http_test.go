@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -83,11 +84,9 @@ func newWorld(t *testing.T) *world {
 	roots := x509.NewCertPool()
 	roots.AddCert(destination.Certificate())
 	roots.AddCert(receiver.Certificate())
-	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
-		Runtime:  jsruntime.New(nil),
-		Egress:   vault.EgressPolicy{AllowPrivate: true, RootCAs: roots},
-		Evidence: &vault.EvidenceConfig{Origin: "vault.example/log"},
-	})
+	config := configOf(t)
+	config.Runtime, config.Egress.RootCAs = jsruntime.New(nil), roots
+	w.Vault = vaulttest.Open(t, ":memory:", config)
 	w.server = httptest.NewServer(httpserver.Handler(w.Vault.Vault, &httpserver.Options{Observer: w}))
 	t.Cleanup(w.server.Close)
 	w.variables = map[string]string{
@@ -95,6 +94,25 @@ func newWorld(t *testing.T) *world {
 		"PUBLIC_KEY": w.PublicKey, "PRIVATE_KEY": w.PrivateKey, "MANAGEMENT_KEY": w.ManagementKey,
 	}
 	return w
+}
+
+// configOf returns the configuration of the server that http.md starts.
+func configOf(t *testing.T) *vault.Config {
+	t.Helper()
+	flags := flag.NewFlagSet("server", flag.ContinueOnError)
+	evident := flags.Bool("evidence", false, "")
+	origin := flags.String("evidence-origin", "", "")
+	private := flags.Bool("allow-private-egress", false, "")
+	for _, b := range blocksOf(t, "http.md") {
+		if command, ok := strings.CutPrefix(b.text, "go run ./examples/server"); ok {
+			must.Do(t, flags.Parse(strings.Fields(command)))
+		}
+	}
+	config := &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: *private, AllowPrivate: *private}}
+	if *evident {
+		config.Evidence = &vault.EvidenceConfig{Origin: *origin}
+	}
+	return config
 }
 
 // shell runs commands with the variables and returns their output.

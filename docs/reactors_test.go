@@ -24,8 +24,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -243,9 +243,9 @@ type callback struct {
 
 func newCallback(t *testing.T) callback {
 	t.Helper()
-	c := callback{secret: webhook.NewSecret(), body: `{"raw":{"ok":true}}`}
+	c := callback{secret: runs.NewWebhookSecret(), body: `{"raw":{"ok":true}}`}
 	var err error
-	c.header, err = webhook.Sign([]string{webhook.NewSecret(), c.secret}, "id-1", time.Now(), []byte(c.body))
+	c.header, err = runs.SignWebhook([]string{runs.NewWebhookSecret(), c.secret}, "id-1", time.Now(), []byte(c.body))
 	must.Do(t, err)
 	return c
 }

@@ -46,7 +46,7 @@ type Leaf struct {
 	ID   uuid.UUID
 	C    Hash
 	// Mac and Entry are nil if the row of the entry does not exist. Mac is
-	// also nil if the entry was erased. It is a salt for KindUnsigned.
+	// also nil if the entry was erased.
 	Mac   []byte
 	Entry *Entry
 	// Erased is the event that allowed the erasure. It is nil if the entry
@@ -105,36 +105,22 @@ type (
 	}
 )
 
-// leafBody is a leaf as bundles and proofs have it. An unsigned entry has a salt
-// instead of a mac.
+// leafBody is a leaf as bundles and proofs have it.
 type leafBody struct {
 	Kind  Kind       `json:"kind"`
 	ID    uuid.UUID  `json:"id"`
 	C     Hash       `json:"c"`
 	Mac   []byte     `json:"mac,omitempty"`
-	Salt  []byte     `json:"salt,omitempty"`
 	Entry *entryText `json:"entry,omitempty"`
 }
 
 func (l *Leaf) body() leafBody {
 	b := leafBody{Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac}
-	if l.Kind == KindUnsigned {
-		b.Mac, b.Salt = nil, l.Mac
-	}
 	if l.Entry != nil {
 		t := l.Entry.text()
 		b.Entry = &t
 	}
 	return b
-}
-
-// mac returns the mac, or the salt of an unsigned entry. It reports false if the
-// leaf has both.
-func (b *leafBody) mac() ([]byte, bool) {
-	if b.Kind == KindUnsigned {
-		return b.Salt, b.Mac == nil
-	}
-	return b.Mac, b.Salt == nil
 }
 
 // Writer writes a bundle. It implements [Log].

@@ -1,14 +1,13 @@
 package evidence
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 )
 
 // Checker verifies the log of a tenant. It implements [Log], and its methods
@@ -29,7 +28,6 @@ type Checker struct {
 	note   Checkpoint
 	events struct{ want, have, last int64 }
 	begun  Event
-	began  int64 // its index
 	closed Event // the end of the import
 	pruned Event // the newest
 	keys   []note.Verifier
@@ -40,7 +38,7 @@ type Checker struct {
 	gaps   gaps
 	broken bool  // leaves are missing, so roots cannot be compared
 	grew   bool  // the vault's tree has grown since the last head; a head must follow
-	old    int64 // imported leaves that the tree did not have when it began
+	old    int64 // imported leaves
 
 	leaves merkle.Frontier // of the tenant's tree
 	vault  merkle.Frontier // of the vault's tree
@@ -137,7 +135,7 @@ func (c *Checker) event(index int64, e *Event) {
 			c.wrong(Forked)
 			return
 		}
-		c.begun, c.began = *e, index
+		c.begun = *e
 	case EventImported:
 		c.closed = *e
 	case EventPruned:
@@ -246,17 +244,11 @@ func (c *Checker) gap(to int64) {
 
 // allowed reports whether the tree may have a leaf of this kind.
 func (c *Checker) allowed(l *Leaf) bool {
-	if (l.Kind == KindImported || l.Kind == KindUnsigned) && l.N >= c.begun.Size {
-		c.old++
-	}
-	switch l.Kind {
-	case KindOld:
-		return l.N < c.begun.Size
-	case KindUnsigned:
-		return bytes.Compare(l.ID[:], c.begun.Entry[:]) <= 0
-	default:
+	if l.Kind != KindImported {
 		return l.Kind.Valid()
 	}
+	c.old++
+	return c.begun.Import
 }
 
 // erased checks an entry from which a person was removed.
@@ -288,8 +280,7 @@ func (c *Checker) Head(index int64, body []byte) error {
 		c.vault.Add(tlog.RecordHash(body))
 		c.since.compare(c, false)
 	}
-	// Heads from before the begun event do not name the one before.
-	if e.Prev != c.at && (e.Prev != 0 || index > c.began) {
+	if e.Prev != c.at {
 		c.wrong(Missing)
 	}
 	c.compareHead(e)
@@ -339,7 +330,7 @@ func (c *Checker) Finish() error {
 		}
 	}
 	// If leaves were pruned, the count of the rest is a lower bound.
-	if c.closed.Kind != "" && (c.old > c.closed.Count || c.old < c.closed.Count && c.pruned.Below <= c.begun.Size) && !c.broken {
+	if c.closed.Kind != "" && (c.old > c.closed.Count || c.old < c.closed.Count && c.pruned.Below == 0) && !c.broken {
 		c.wrong(Forged)
 	}
 	if c.Key == nil || !c.signed {

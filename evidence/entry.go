@@ -110,27 +110,17 @@ const (
 	// KindImported is an entry that existed before evidence began. Its leaf
 	// attests the entry as it was at that time.
 	KindImported
-	// KindOld is an imported entry without a mac in its row, from an earlier
-	// version. The commitment uses the mac that the vault computed when evidence
-	// began.
-	KindOld
-	// KindUnsigned is an imported entry without a mac in its row. The commitment
-	// uses a salt, which is of no use as a mac.
-	KindUnsigned
 	// KindVault is an entry that was written without the keys of the tenant. Its
 	// mac is under the vault's own keys.
 	KindVault
 )
 
 var kindNames = [...]string{
-	KindEntry: "entry", KindImported: "imported", KindOld: "old", KindUnsigned: "unsigned", KindVault: "vault",
+	KindEntry: "entry", KindImported: "imported", KindVault: "vault",
 }
 
 // Valid reports whether the kind is known.
 func (k Kind) Valid() bool { return k >= KindEntry && k <= KindVault }
-
-// HasMac reports whether the rows of entries of this kind have a mac.
-func (k Kind) HasMac() bool { return k != KindOld && k != KindUnsigned }
 
 // String returns the name of the kind in a bundle.
 func (k Kind) String() string {

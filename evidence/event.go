@@ -17,12 +17,11 @@ type EventKind string
 // The kinds of events, and the fields that each uses besides Time.
 const (
 	// EventHead has the size and root of a tenant's tree: Tenant, Size, Root,
-	// State, Prev.
+	// Revision, State, Prev.
 	EventHead EventKind = "head"
-	// EventBegun precedes the first head of a tenant: Tenant, Entry, Size. Only
-	// entries whose ids are not greater than Entry may lack a mac. Size is the
-	// number of leaves that the tree already had, from an earlier version. Without
-	// a Tenant it means that every tenant from before evidence has begun.
+	// EventBegun precedes the first head of a tenant: Tenant, Import. Only a tree
+	// with Import may have leaves of the kind imported. Without a Tenant it means
+	// that every tenant from before evidence has begun.
 	EventBegun EventKind = "begun"
 	// EventImported ends the import of the entries from before the tree: Tenant,
 	// Count, the number of their leaves.
@@ -56,6 +55,9 @@ const (
 	// EventErasure records the deletion of a person's tokens: Tenant, ID, Reason,
 	// Count.
 	EventErasure EventKind = "erasure"
+	// EventVerified records how far a verification of everything has come: ID, the
+	// node that verifies, Began, Last, Count (the leaves so far), Bad, Done.
+	EventVerified EventKind = "verified"
 	// EventErasedAgain records that erasures which a restore had undone were
 	// applied again: Count.
 	EventErasedAgain EventKind = "erased again"
@@ -72,8 +74,11 @@ type Event struct {
 
 	Size int64 `json:"size,omitempty"`
 	Root Hash  `json:"root,omitzero"`
-	// State is a SHA-256 over the state that the vault keeps with the tree.
-	State Hash `json:"state,omitzero"`
+	// Revision is the number of changes of the tree so far. State is a SHA-256
+	// over the state that the vault keeps with the tree.
+	Revision int64 `json:"revision,omitempty"`
+	State    Hash  `json:"state,omitzero"`
+	Import   bool  `json:"import,omitempty"`
 
 	Below  int64 `json:"below,omitempty"`
 	Cutoff int64 `json:"cutoff,omitempty"` // Unix time in milliseconds
@@ -90,6 +95,11 @@ type Event struct {
 	ID     uuid.UUID `json:"id,omitzero"`
 	Reason string    `json:"reason,omitempty"`
 	Count  int64     `json:"count,omitempty"`
+
+	Began time.Time `json:"began,omitzero"`
+	Last  uuid.UUID `json:"last,omitzero"`  // the last tenant that was verified
+	Bad   bool      `json:"bad,omitempty"`  // tampering was found
+	Done  bool      `json:"done,omitempty"` // everything was verified
 
 	Summary []byte `json:"summary,omitempty"`
 }

@@ -23,12 +23,11 @@
 //	leaf = SHA-256(0x00 || kind || id || C)
 //
 // The tenant, the mac and the id are 16 bytes. The kind is one byte: 1 for
-// "entry", 2 for "imported", 3 for "old", 4 for "unsigned", 5 for "vault". The
-// fields are texts: id, created_at, actor_id, actor_type, actor_name,
-// entity_type, entity_id, operation, message, origin. Each text follows its
-// length in bytes, a big-endian number of 4 bytes. A missing field is empty. The
-// mac is a keyed hash that only the vault can compute. For a reader it is 16
-// random bytes. An unsigned entry has a salt in its place.
+// "entry", 2 for "imported", 3 for "vault". The fields are texts: id, created_at,
+// actor_id, actor_type, actor_name, entity_type, entity_id, operation, message,
+// origin. Each text follows its length in bytes, a big-endian number of 4 bytes.
+// A missing field is empty. The mac is a keyed hash that only the vault can
+// compute. For a reader it is 16 random bytes.
 //
 // A leaf of the vault's tree is SHA-256(0x00 || body), where body is the JSON
 // of an [Event].
@@ -37,7 +36,7 @@
 //
 // A bundle is newline-delimited JSON. It holds the log of one tenant. Lines
 // have no spaces between tokens, keys in the order below, and no empty
-// optional keys. Hashes, macs and salts are in standard base64. There are five
+// optional keys. Hashes and macs are in standard base64. There are five
 // kinds of lines:
 //
 //	{"bundle":"vault-evidence/2","tenant":T,"note":N,"events":K}
@@ -77,11 +76,9 @@
 //   - If the oldest leaves were pruned, the first leaf line is
 //     {"n":0,"pruned":S,"roots":[H,...]} instead. Its roots are the largest complete
 //     subtrees that cover the leaves up to S. Roots of heads below S are not compared.
-//   - An unsigned entry has the key "salt" instead of "mac". Such an entry must not be
-//     newer than the "entry" of the begun event: its id must not be greater. An old
-//     entry must have an index below the "size" of that event. If there is an imported
-//     event, its "count" is the number of imported and unsigned leaves from that size
-//     on.
+//   - An imported entry is older than the tree. It is allowed only if the begun event
+//     has "import". If there is an imported event, its "count" is the number of such
+//     leaves.
 package evidence
 
 import (
@@ -91,7 +88,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 )
 
 // Hash is a SHA-256: a commitment, or the hash of a leaf or subtree.

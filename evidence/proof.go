@@ -160,11 +160,10 @@ func (p *parsedProof) check(name string, tree, vault *Checkpoint) (*Proved, erro
 		return nil, errors.New("evidence: the proof does not hold")
 	}
 	proved := &Proved{Tenant: tenant, Index: p.index, ID: x.ID, Kind: x.Kind}
-	mac, alone := x.mac()
-	if x.Entry == nil && mac == nil && alone {
+	if x.Entry == nil && x.Mac == nil {
 		return proved, nil
 	}
-	if x.Entry == nil || !alone || len(mac) != len(Mac{}) || x.Entry.ID != x.ID.String() || x.Entry.commit(tenant, Mac(mac)) != x.C {
+	if x.Entry == nil || len(x.Mac) != len(Mac{}) || x.Entry.ID != x.ID.String() || x.Entry.commit(tenant, Mac(x.Mac)) != x.C {
 		return nil, errors.New("evidence: the entry of the proof was altered")
 	}
 	if err := json.Unmarshal(encode(x.Entry), &proved.Fields); err != nil {

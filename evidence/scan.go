@@ -27,10 +27,6 @@ func scanLeaf(b []byte, l *leafLine) bool {
 		l.Mac = make([]byte, len(Mac{}))
 		s.bytes(l.Mac)
 	}
-	if s.has(`,"salt":"`) {
-		l.Salt = make([]byte, len(Mac{}))
-		s.bytes(l.Salt)
-	}
 	if s.has(`,"entry":{"id":"`) {
 		l.Entry = s.entry()
 	}

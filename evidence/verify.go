@@ -29,10 +29,7 @@ func Verify(bundle io.Reader, vkey string, since []byte) (*Report, error) {
 	if err := r.read(bundle); err != nil {
 		return nil, err
 	}
-	switch {
-	case r.older:
-		return nil, fmt.Errorf("%w: the bundle has an earlier format; export it again", ErrCannotTell)
-	case !r.recognized:
+	if !r.recognized {
 		return nil, errors.New("evidence: not a bundle")
 	}
 	r.enter(wantTrees)
@@ -54,13 +51,12 @@ type reader struct {
 	check      Checker
 	step       step
 	recognized bool // at least one line has the form of a bundle
-	older      bool // the header names an earlier format
 }
 
 func (r *reader) read(bundle io.Reader) error {
 	in := bufio.NewReader(bundle)
 	var room []byte
-	for !r.older {
+	for {
 		line, err := readLine(in, room[:0])
 		switch {
 		case errors.Is(err, io.EOF):
@@ -74,7 +70,6 @@ func (r *reader) read(bundle io.Reader) error {
 		r.line(line[:len(line)-1])
 		room = line
 	}
-	return nil
 }
 
 var errLongLine = fmt.Errorf("a line has more than %d bytes", maxLine)
@@ -154,10 +149,6 @@ func (r *reader) enter(to step) {
 func (r *reader) headerLine(b []byte) bool {
 	r.step = wantEvents
 	var h headerLine
-	if bytes.HasPrefix(b, []byte(`{"bundle":"vault-evidence/1"`)) {
-		r.older = true
-		return true
-	}
 	if !decode(b, &h) || h.Bundle != bundleFormat || h.Events < 0 {
 		return false
 	}
@@ -188,7 +179,5 @@ func (r *reader) leafLine(b []byte) bool {
 			return decode(b, &p) && p.N == 0 && p.Pruned > 0 && r.check.Pruned(p.Pruned, p.Roots) == nil
 		}
 	}
-	mac, alone := l.mac()
-	leaf := Leaf{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: mac, Erased: l.Erased, text: l.Entry}
-	return alone && r.check.Leaf(&leaf) == nil
+	return r.check.Leaf(&Leaf{N: l.N, Kind: l.Kind, ID: l.ID, C: l.C, Mac: l.Mac, Erased: l.Erased, text: l.Entry}) == nil
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -100,10 +100,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.signer, w.vkey = signer(t, 1)
 	w.note(Event{Kind: EventStarted, Origin: testOrigin}, true)
-	w.now = w.now.Add(time.Hour)
-	old := w.id(0)
-	w.now = w.now.Add(-time.Hour)
-	w.note(Event{Kind: EventBegun, Tenant: w.tenant, Size: 2, Entry: old}, true)
+	w.note(Event{Kind: EventBegun, Tenant: w.tenant, Import: true}, true)
 	return w
 }
 
@@ -249,12 +246,12 @@ func (w *world) proveErased() {
 // full returns a world with every case that a bundle can have.
 func full(t testing.TB) *world {
 	w := newWorld(t)
-	w.enter(KindImported)
-	w.enter(KindOld)
+	for range 3 {
+		w.enter(KindImported)
+	}
 	w.enter(KindEntry)
-	w.enter(KindUnsigned)
 	w.checkpoint()
-	w.note(Event{Kind: EventImported, Tenant: w.tenant, Count: 1}, true)
+	w.note(Event{Kind: EventImported, Tenant: w.tenant, Count: 3}, true)
 	w.note(Event{Kind: EventLost, Tenant: w.tenant, Entries: []uuid.UUID{w.id(77)}}, true)
 	for range 5 {
 		w.enter(KindEntry)

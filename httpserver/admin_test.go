@@ -102,7 +102,7 @@ func TestDestinationsOfRules(t *testing.T) {
 		t.Helper()
 		w.do("POST", "/applications", w.ManagementKey, body).wantFields(t, field)
 	}
-	for _, bad := range []string{`["1.2.3.4"]`, `["127.0.0.1:443"]`, `["[::1]:443"]`, `["a.test/x"]`, `["https://a.test"]`, `["*"]`, `["a.*.test"]`, `["u@a.test"]`, `[""]`} {
+	for _, bad := range []string{`["1.2.3.4"]`, `["127.0.0.1:443"]`, `["[::1]:443"]`, `["a.test/x//y"]`, `["get a.test/x"]`, `["https://a.test"]`, `["*"]`, `["a.*.test"]`, `["u@a.test"]`, `[""]`} {
 		refused(body(bad, `["token:use"]`), "rules[0].destinations[0]")
 	}
 	refused(body(`[]`, `["token:use"]`), "rules[0].destinations")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -108,6 +110,97 @@ func TestAuthenticateHidesCredentialsFromDestinations(t *testing.T) {
 		w.call(r).want(t, 200)
 		same(t, "the destination of "+bearer, w.dest.last(t).Header.Get("Authorization"), want)
 	}
+}
+
+// signedInByCookie authenticates users of the program by a session cookie. They may
+// do everything.
+func signedInByCookie(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
+	return func(r *http.Request) (*vault.Client, error) {
+		if len(r.CookiesNamed("session")) == 0 {
+			return nil, nil
+		}
+		return v.Vault.Tenant(v.Acme.ID).AsUser("jane").Client, nil
+	}
+}
+
+// Other sites cannot change anything, or use a proxy, with the cookies of a user. The
+// test covers every route of the table.
+func TestOtherSitesCannotActForAUser(t *testing.T) {
+	t.Parallel()
+	const here, shop, evil = "https://vault.example", "https://shop.example", "https://evil.example"
+	v := vaulttest.New(t)
+	open := http.NewCrossOriginProtection()
+	open.AddInsecureBypassPattern("/")
+	handlers := map[string]http.Handler{
+		"as it is":     Handler(v.Vault, &Options{Authenticate: signedInByCookie(v)}),
+		"with origins": Handler(v.Vault, &Options{Authenticate: signedInByCookie(v), Origins: []string{shop}}),
+		"with any":     Handler(v.Vault, &Options{Authenticate: signedInByCookie(v), Origins: []string{"*"}}),
+		"switched off": Handler(v.Vault, &Options{Authenticate: signedInByCookie(v), CrossOrigin: open}),
+	}
+	const refused = "A page of another origin may not act for a user."
+	senders := []struct {
+		site, origin string
+		refusedBy    []string
+	}{
+		{"cross-site", evil, []string{"as it is", "with origins", "with any"}},
+		{"cross-site", "null", []string{"as it is", "with origins", "with any"}},
+		{"cross-site", "", []string{"as it is", "with origins", "with any"}},
+		{"same-site", "https://other.vault.example", []string{"as it is", "with origins", "with any"}},
+		{"", evil, []string{"as it is", "with origins", "with any"}},
+		{"", "null", []string{"as it is", "with origins", "with any"}},
+		{"cross-site", shop, []string{"as it is", "with any"}},
+		{"same-origin", here, nil},
+		{"same-origin", "", nil},
+		{"", here, nil},
+		{"none", "", nil},
+		{"", "", nil}, // not a browser
+	}
+	routes := append(Handler(v.Vault, nil).(*handler).table(),
+		route{method: "GET", path: "/proxy"}, route{method: "HEAD", path: "/proxy/a"}, route{method: "POST", path: "/proxy/a"}, route{method: "QUERY", path: "/proxy"})
+	for name, h := range handlers {
+		for _, rt := range routes {
+			for _, s := range senders {
+				for _, key := range []string{"", v.PrivateKey} {
+					r := httptest.NewRequest(rt.method, here+strings.ReplaceAll(rt.path, "{id}", uuid.NewString()), strings.NewReader("?"))
+					r.Header.Set("Content-Type", "text/plain")
+					header := map[string]string{"Sec-Fetch-Site": s.site, "Origin": s.origin, "SVC-API-KEY": key, "Cookie": "session=1"}
+					if key != "" {
+						delete(header, "Cookie")
+					}
+					for name, value := range header {
+						if value != "" {
+							r.Header.Set(name, value)
+						}
+					}
+					if rt.waits {
+						continue // it waits for an entry
+					}
+					res := httptest.NewRecorder()
+					h.ServeHTTP(res, r)
+					unsafe := rt.method != http.MethodGet || strings.HasPrefix(rt.path, "/proxy")
+					want := key == "" && !rt.open && unsafe && slices.Contains(s.refusedBy, name)
+					if got := res.Code == http.StatusForbidden && strings.Contains(res.Body.String(), refused); got != want && rt.method != http.MethodHead {
+						t.Errorf("%s: %s %s from %q %q with key %q: %d %s", name, rt.method, rt.path, s.site, s.origin, key, res.Code, res.Body)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The example is the attack that a form of another site would make.
+func TestAFormOfAnotherSiteErasesNothing(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	w := worldOf(t, v, &Options{Authenticate: signedInByCookie(v)})
+	w.create(`{"id":"kept","type":"token","data":"x"}`)
+	erase := func(site string) *response {
+		return w.do("POST", "/tokens/erase", "", `{"ids":["kept"],"reason":"="}`, "Content-Type", "text/plain", "Cookie", "session=1", "Sec-Fetch-Site", site)
+	}
+	erase("cross-site").want(t, 403)
+	w.do("GET", "/tokens/kept", w.PrivateKey, "").want(t, 200)
+	erase("same-origin").want(t, 200)
+	w.do("GET", "/tokens/kept", w.PrivateKey, "").want(t, 404)
 }
 
 // countingStore counts the keys that are looked up.

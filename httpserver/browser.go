@@ -50,6 +50,35 @@ func (h *handler) checkDestination(r *http.Request) error {
 	return nil
 }
 
+// newSites returns the protection of users against pages of other origins.
+func newSites(opts *Options) *http.CrossOriginProtection {
+	if opts.CrossOrigin != nil {
+		return opts.CrossOrigin
+	}
+	sites := http.NewCrossOriginProtection()
+	for _, origin := range opts.Origins {
+		if origin != "*" {
+			_ = sites.AddTrustedOrigin(origin) // checkOrigin has checked it
+		}
+	}
+	return sites
+}
+
+// checkSite rejects a request of a user that a page of another origin sent with the
+// user's cookies. Below /proxy that includes GET, because the request sends data of
+// tokens to a destination.
+func (x *exchange) checkSite() error {
+	r := x.r
+	if x.endpoint == x.handler.proxy {
+		r = r.WithContext(r.Context())
+		r.Method = http.MethodPost
+	}
+	if x.handler.sites.Check(r) != nil {
+		return fault.New(vault.ErrForbidden, "a page of another origin may not act for a user")
+	}
+	return nil
+}
+
 // forwardedHeader returns the headers of a request that a proxy forwards. A browser
 // sends the cookies of the API's host with each request. They belong to other pages
 // of that host, such as a console on another port, and not to the destination.

@@ -1,11 +1,14 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +74,20 @@ func (s *drained) get(t *testing.T, path string) (status int, body string) {
 }
 
 const oneToken = `{"type":"token","data":"x"}`
+
+// A probe of a server that is being stopped is no error in its log.
+func TestProbeDuringADrainIsNoError(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	drain := &Drain{}
+	drain.began.Store(true)
+	h := Handler(vaulttest.New(t).Vault, &Options{Drain: drain, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	must.Same(t, "status", http.StatusServiceUnavailable, w.Code)
+	must.Contain(t, "the log", log.String(), "level=INFO msg=request")
+	must.Contain(t, "the log", log.String(), "route=/readyz status=503")
+}
 
 // During the delay /readyz is a 503, and everything else is served.
 func TestDrainServesDuringTheDelay(t *testing.T) {

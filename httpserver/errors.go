@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -23,6 +25,7 @@ var (
 	errRateLimit = errors.New("httpserver: too many requests; try again after the number of seconds in the Retry-After header")
 	errSlowBody  = errors.New("httpserver: the body did not arrive in time")
 	errNotReady  = errors.New("httpserver: the database is not responding, or cannot be written")
+	errNoKey     = errors.New("httpserver: this node cannot use the master key")
 	errDraining  = errors.New("httpserver: the server is shutting down")
 )
 
@@ -30,12 +33,13 @@ var (
 var statuses = map[error]int{
 	errNoRoute: http.StatusNotFound, errMethod: http.StatusMethodNotAllowed, errMediaType: http.StatusUnsupportedMediaType,
 	errRateLimit: http.StatusTooManyRequests, errSlowBody: http.StatusRequestTimeout,
-	errNotReady: http.StatusServiceUnavailable, errDraining: http.StatusServiceUnavailable,
+	errNotReady: http.StatusServiceUnavailable, errNoKey: http.StatusServiceUnavailable, errDraining: http.StatusServiceUnavailable,
 }
 
 const (
 	titleInvalid   = "One or more validation errors occurred."
-	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this response."
+	detailInternal = "The request could not be processed."
+	detailLogged   = detailInternal + " The server's log has the cause under the trace id of this response."
 )
 
 // refusal is an error with headers for the response.
@@ -110,15 +114,19 @@ func firstFields(all map[string][]string) map[string][]string {
 }
 
 // refuse returns the response to a request that failed. The second result is
-// the cause if the server is at fault, and nil if the caller or a tenant's
-// code is.
-func refuse(err error) (answer, error) {
+// the cause if the server is at fault. It is nil if the caller or a tenant's
+// code is at fault, or if the server is being stopped. The response mentions
+// the log only if the cause is logged.
+func refuse(err error, logged bool) (answer, error) {
 	var failed *script.Error
 	byCode := errors.As(err, &failed)
 	if byCode && failed.Response != nil {
 		return customAnswer(failed.Response), nil
 	}
 	body := describe(err)
+	if logged && body.Detail == detailInternal {
+		body.Detail = detailLogged
+	}
 	text, encErr := encode(body)
 	if encErr != nil {
 		return answer{status: http.StatusInternalServerError}, errors.Join(err, encErr)
@@ -131,7 +139,7 @@ func refuse(err error) (answer, error) {
 	case body.Status == http.StatusTooManyRequests, body.Status == http.StatusServiceUnavailable && !byCode, errors.Is(err, vault.ErrInProgress):
 		a.header = http.Header{headerRetryAfter: {"1"}}
 	}
-	if body.Status < http.StatusInternalServerError || byCode {
+	if body.Status < http.StatusInternalServerError || byCode || errors.Is(err, errDraining) {
 		return a, nil
 	}
 	return a, err
@@ -139,7 +147,7 @@ func refuse(err error) (answer, error) {
 
 // StatusOf returns the HTTP status that [WriteError] gives an error.
 func StatusOf(err error) int {
-	a, _ := refuse(arrived(err))
+	a, _ := refuse(arrived(err), false)
 	return a.status
 }
 
@@ -157,15 +165,59 @@ func arrived(err error) error {
 
 // WriteError writes an error as a response, in the form of the REST API. It
 // is for a program's own handlers that call the vault. An error of the vault
-// gets the same status as in the REST API. An error of [http.MaxBytesReader]
-// gets a 413, and a body that did not arrive in time gets a 408. Any other
-// error gets a 500 that does not contain its text. A response that a tenant's code
+// gets the same status and the same sentence as in the REST API. An error of
+// [http.MaxBytesReader] gets a 413, and a body that did not arrive in time
+// gets a 408. Any other error gets a 500. A response that a tenant's code
 // built cannot act as a page of the program: see [Options.RawProxy].
+//
+// Only sentences of the vault leave the program. Text that the program wrapped
+// around an error of the vault, or joined to it, does not. A program that
+// makes a [vault.InvalidError] chooses the sentences in it.
+//
+// [ErrorWriter] also logs the cause of a 500.
 func WriteError(w http.ResponseWriter, err error) {
-	err = arrived(err)
-	a, _ := refuse(err)
+	_, _ = writeError(w, arrived(err), nil, defaultPrefix)
+}
+
+// ErrorWriter writes errors as [WriteError] does. It also gives each response
+// the trace id of its request, and logs under it why the server failed:
+//
+//	errs := &httpserver.ErrorWriter{Logger: logger}
+//	mux.HandleFunc("GET /patients/{id}", func(w http.ResponseWriter, r *http.Request) {
+//		if err := show(w, r); err != nil {
+//			errs.Write(w, r, fmt.Errorf("show a patient: %w", err))
+//		}
+//	})
+type ErrorWriter struct {
+	// Logger gets a line for each error with a status of 500 or more, with the
+	// whole text of the error, the program's own text included. Default: no
+	// logging.
+	Logger *slog.Logger
+
+	// Prefix starts the name of the header with the trace id, as in
+	// [Options.Prefix]. Default "SVC-".
+	Prefix string
+}
+
+// Write writes an error as the response to a request.
+func (e *ErrorWriter) Write(w http.ResponseWriter, r *http.Request, err error) {
+	prefix := cmp.Or(e.Prefix, defaultPrefix)
+	name := namesOf(prefix).traceID
+	id := trace.OfRequest(r, prefix, name).ID
+	w.Header().Set(name, id)
+	status, cause := writeError(w, arrived(err), e.Logger, prefix)
+	if e.Logger != nil && cause != nil && r.Context().Err() == nil {
+		e.Logger.ErrorContext(r.Context(), "request", "trace_id", id, "method", trace.MethodLabel(r.Method),
+			"route", cmp.Or(r.Pattern, unmatched), "status", status, "error", cause.Error())
+	}
+}
+
+// writeError writes an error, and returns the status and the cause if the
+// server is at fault.
+func writeError(w http.ResponseWriter, err error, logger *slog.Logger, prefix string) (int, error) {
+	a, cause := refuse(err, logger != nil)
 	if choseAnswer(err) {
-		disarmChosen(a.header, defaultPrefix)
+		disarmChosen(a.header, prefix)
 	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
@@ -173,6 +225,7 @@ func WriteError(w http.ResponseWriter, err error) {
 	maps.Copy(header, a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
+	return a.status, cause
 }
 
 // refuse returns the response to this request, which failed. A response that
@@ -181,7 +234,7 @@ func WriteError(w http.ResponseWriter, err error) {
 // browser does not run it, because the page would belong to the vault's
 // origin.
 func (x *exchange) refuse(err error) (a answer, cause error) {
-	a, cause = refuse(err)
+	a, cause = refuse(err, x.handler.logs)
 	if choseAnswer(err) {
 		if prefix := x.handler.opts.Prefix; x.handler.opts.RawProxy {
 			maps.DeleteFunc(a.header, func(name string, _ []string) bool { return owns(name, prefix) })

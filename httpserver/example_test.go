@@ -2,11 +2,14 @@ package httpserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -90,4 +93,21 @@ func ExampleOptions_authenticate() {
 		},
 	})
 	http.Handle("/vault/", http.StripPrefix("/vault", handler))
+}
+
+// A server behind a balancer stops without losing requests.
+func ExampleDrain() {
+	serve := func(ctx context.Context, v *vault.Vault, listener net.Listener) error {
+		drain := &httpserver.Drain{Delay: 5 * time.Second, Timeout: 30 * time.Second}
+		srv := &http.Server{Handler: httpserver.Handler(v, &httpserver.Options{Drain: drain}), ReadHeaderTimeout: 10 * time.Second}
+		failed := make(chan error, 1)
+		go func() { failed <- srv.Serve(listener) }()
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done(): // at SIGTERM
+		}
+		return errors.Join(drain.Shutdown(context.Background(), v, srv), v.Close())
+	}
+	_ = serve
 }

@@ -38,8 +38,9 @@ type exchange struct {
 	in     input         // the parts of the request that the operation needs
 	client *vault.Client // nil until the caller is identified
 	room   *admission.Room
-	read   bool  // the body has been read to its end
-	cause  error // why a response could not be completed after it was begun
+	read   bool   // the body has been read to its end
+	reason string // why a JWT was refused, which the caller does not learn
+	cause  error  // why a response could not be completed after it was begun
 }
 
 // answer is a response before it is sent.
@@ -76,7 +77,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) answer() (a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
-			a, cause = refuse(fault.Panic(p))
+			a, cause = refuse(fault.Panic(p), x.handler.logs)
 		}
 	}()
 	a, err := x.handle()
@@ -175,18 +176,42 @@ func (x *exchange) caller() (client *vault.Client, err error) {
 		if errors.Is(err, vault.ErrNotFound) {
 			err = vault.ErrUnauthenticated // the application that the user acts as was deleted; the path exists
 		}
+		if client != nil && err == nil {
+			err = x.checkSite()
+		}
 	}
-	switch keys, given := x.r.Header[h.header.apiKey]; {
-	case client != nil || err != nil || !given:
+	keys, given := x.r.Header[h.header.apiKey]
+	applications, byJWT := x.r.Header[h.header.application]
+	switch {
+	case client == nil && err == nil && given && byJWT:
+		return nil, invalid("", "The request must have one of %s and %s, not both.", h.header.apiKey, h.header.application)
+	case client != nil || err != nil || !given && !byJWT:
+	case !given && x.route == nil: // below /proxy, Authorization belongs to the destination
+	case !given:
+		jwt, ok := bearer(x.r.Header["Authorization"])
+		if !ok || len(applications) != 1 {
+			return nil, vault.ErrUnauthenticated
+		}
+		client, err = h.vault.Authenticate(x.ctx, applications[0]+":"+jwt)
 	case len(keys) != 1:
 		err = vault.ErrUnauthenticated // it is unclear which key is meant
 	default:
 		client, err = h.vault.Authenticate(x.ctx, keys[0])
 	}
 	if err != nil || client == nil {
+		x.reason = fault.Reason(err)
 		return nil, err
 	}
 	return client.From(originOf(x.r, h.opts.TrustedProxies)), nil
+}
+
+// bearer returns the token of an Authorization header.
+func bearer(headers []string) (token string, ok bool) {
+	if len(headers) != 1 {
+		return "", false
+	}
+	scheme, token, ok := strings.Cut(headers[0], " ")
+	return token, ok && strings.EqualFold(scheme, "Bearer")
 }
 
 // slowDown returns an error if the rate limit is exceeded.
@@ -204,7 +229,7 @@ const maxRetryAfter = 3600
 
 // input reads the parts of the request that the operation needs.
 func (x *exchange) input(in *input) (err error) {
-	*in = input{client: x.client, room: x.room, id: x.r.PathValue("id")}
+	*in = input{client: x.client, room: x.room, id: x.r.PathValue("id"), keyID: x.r.PathValue("keyId")}
 	if x.route.lists {
 		in.query = x.r.URL.RawQuery
 	}
@@ -263,7 +288,7 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 	}
 	a := answer{status: x.route.status}
 	if x.route.created {
-		a.location = mountOf(x.r) + x.route.location(idOf(body))
+		a.location = mountOf(x.r) + x.route.location(in.id, idOf(body))
 	}
 	job, queued := body.(*vault.Job)
 	switch {
@@ -380,6 +405,7 @@ func (x *exchange) setHeaders(a *answer) {
 		values[6] = strconv.Itoa(len(a.body))
 	}
 	header := x.w.Header()
+	header["Date"] = []string{x.handler.vault.Now().Format(http.TimeFormat)} // see vaultclient.Client.Now
 	for i, name := range names {
 		if values[i] != "" {
 			header[name] = values[i : i+1 : i+1]

@@ -102,7 +102,21 @@ type Options struct {
 	// destination, including headers that identify the user. Authenticate must
 	// delete these headers from its request there:
 	// r.Header.Del("Authorization").
+	//
+	// A browser sends cookies with requests of any page. So a request that
+	// Authenticate recognizes must not come from a page of another origin: see
+	// CrossOrigin.
 	Authenticate func(*http.Request) (*vault.Client, error)
+
+	// CrossOrigin decides which pages of other origins may act for a user whom
+	// Authenticate recognizes. The requests of other pages get a 403, except
+	// GET, HEAD and OPTIONS outside of /proxy. Requests with an API key are
+	// not checked. By default, pages of this origin and of
+	// Origins may act for a user; "*" in Origins counts for API keys alone.
+	//
+	// A program whose users never sign in with a cookie, or that checks
+	// requests itself, sets a protection with AddInsecureBypassPattern("/").
+	CrossOrigin *http.CrossOriginProtection
 
 	// RateLimit decides whether a caller may proceed. If not, it returns when
 	// to try again. It is called with cost 1 once the permission has been
@@ -141,7 +155,15 @@ type Options struct {
 
 	// Drain, if set, makes /readyz a 503 while the server is being stopped.
 	Drain *Drain
+
+	// ReadyWithoutKey keeps /readyz at 200 while this node may not use the master key.
+	// By default it is a 503 then, so that a node that alone has lost its credentials
+	// gets no requests.
+	ReadyWithoutKey bool
 }
+
+// unmatched is the route of a request that no pattern matches.
+const unmatched = "unmatched"
 
 // Defaults of Options.
 const (
@@ -195,10 +217,12 @@ func Handler(v *vault.Vault, opts *Options) http.Handler {
 		panic(err)
 	}
 	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), importPause: defaultImportPause}
+	h.logs = opts != nil && opts.Logger != nil
 	h.header = namesOf(h.opts.Prefix)
 	h.origins = newOrigins(&h.opts, h.header)
+	h.sites = newSites(&h.opts)
 	h.document = openAPI(h.opts.Prefix)
-	h.unknown = &endpoint{handler: h, name: "unmatched"}
+	h.unknown = &endpoint{handler: h, name: unmatched}
 	h.proxy = &endpoint{handler: h, name: proxyPath}
 	h.mux.Handle("/", h.unknown)
 	for _, e := range h.endpoints() {
@@ -213,20 +237,22 @@ type handler struct {
 	opts     Options
 	header   headerNames
 	origins  *origins // nil if cross-origin requests are off
-	document []byte   // the OpenAPI document
+	sites    *http.CrossOriginProtection
+	document []byte // the OpenAPI document
 	mux      *http.ServeMux
 	unknown  *endpoint // handles every path that the API does not have
 	proxy    *endpoint // handles every method and path below /proxy
+	logs     bool      // the causes of server errors are logged
 
 	importPause time.Duration
 }
 
 // headerNames are the API's own headers in their canonical form.
-type headerNames struct{ apiKey, idempotencyKey, replayed, traceID, destinationStatus, custom, jobID string }
+type headerNames struct{ apiKey, application, idempotencyKey, replayed, traceID, destinationStatus, custom, jobID string }
 
 func namesOf(prefix string) headerNames {
 	name := func(s string) string { return http.CanonicalHeaderKey(prefix + s) }
-	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE"), name("JOB-ID")}
+	return headerNames{name("API-KEY"), name("APPLICATION"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE"), name("JOB-ID")}
 }
 
 // ServeHTTP finds the endpoint of a path. It never passes an unclean path to

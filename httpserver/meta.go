@@ -40,8 +40,9 @@ func (h *handler) alive(context.Context) (any, error) { return health{Status: "o
 // readyTimeout is how long /readyz waits for the database.
 const readyTimeout = 4 * time.Second
 
-// ready checks that the database responds and accepts writes, and that the server
-// is not being stopped.
+// ready checks that the database responds and accepts writes, that this node may use the
+// master key, and that the server is not being stopped. It calls no holder of a key, and
+// tenants' own keys do not count.
 func (h *handler) ready(ctx context.Context) (any, error) {
 	if h.opts.Drain.draining() {
 		return nil, errDraining
@@ -50,6 +51,11 @@ func (h *handler) ready(ctx context.Context) (any, error) {
 	defer cancel()
 	if err := h.vault.Ping(ctx); err != nil {
 		return nil, errors.Join(errNotReady, fmt.Errorf("ping: %w", err))
+	}
+	if !h.opts.ReadyWithoutKey {
+		if err := h.vault.KeyUsable(); err != nil {
+			return nil, errNoKey
+		}
 	}
 	out := health{Status: "ok", Clock: core.SkewProblem(h.vault.ClockAhead())}
 	if s, err := h.vault.EvidenceStatus(); err == nil {

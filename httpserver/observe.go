@@ -38,7 +38,7 @@ type RequestInfo struct {
 // report logs a request and calls the observer.
 func (x *exchange) report(a answer, cause error, took time.Duration) {
 	opts := &x.handler.opts
-	line := trace.Line{TraceID: x.trace, Method: x.r.Method, Route: x.name, Status: a.status, Duration: took, Cause: cause}
+	line := trace.Line{TraceID: x.trace, Method: x.r.Method, Route: x.name, Status: a.status, Duration: took, Reason: x.reason, Cause: cause}
 	if x.client != nil {
 		line.Tenant, line.Application = x.client.TenantID(), x.client.ApplicationID()
 	}

@@ -56,6 +56,7 @@ const (
 	jsonBody                     // JSON under any content type
 	patchBody                    // a merge patch under its own content type
 	noFieldsBody                 // empty, or an object without fields
+	maybeBody                    // empty, or JSON under any content type
 	linesBody                    // JSON lines, which are handled while they arrive
 )
 
@@ -64,6 +65,7 @@ type input struct {
 	client *vault.Client
 	room   *admission.Room
 	id     string // from the path
+	keyID  string // from the path
 	query  string // as it was sent
 	body   []byte
 	shown  bool // the caller prefers to see the result of a silent operation
@@ -107,6 +109,8 @@ func idOf(entity any) string {
 	case *vault.Token:
 		return e.ID
 	case *vault.Application:
+		return e.ID.String()
+	case *vault.ApplicationKey:
 		return e.ID.String()
 	case *vault.Reactor:
 		return e.ID.String()
@@ -280,6 +284,27 @@ func act[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, 
 			return nil, err
 		}
 		return do(in.client, ctx, id(in.id))
+	}}
+}
+
+// createKey creates a key of an application. The body may be empty.
+func createKey() operation {
+	return operation{takes: maybeBody, run: func(ctx context.Context, in *input) (any, error) {
+		var p vault.ApplicationKeyParams
+		if len(bytes.TrimSpace(in.body)) > 0 {
+			var err error
+			if p, err = decode[vault.ApplicationKeyParams](ctx, in); err != nil {
+				return nil, err
+			}
+		}
+		return in.client.CreateApplicationKey(ctx, entityID(in.id), p)
+	}}
+}
+
+// aboutKey runs an operation on a key of an application.
+func aboutKey(do func(c *vault.Client, ctx context.Context, id, key uuid.UUID) (any, error), reads bool) operation {
+	return operation{reads: reads, run: func(ctx context.Context, in *input) (any, error) {
+		return do(in.client, ctx, entityID(in.id), entityID(in.keyID))
 	}}
 }
 

@@ -1,10 +1,13 @@
 package httpserver
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -53,12 +56,26 @@ func (h *handler) table() []route {
 		{patch, "/applications/{id}", "application:update", 204, silent(update(entityID, (*vault.Client).PatchApplication))},
 		{del, "/applications/{id}", "application:delete", 204, remove(entityID, (*vault.Client).DeleteApplication)},
 		{post, "/applications/{id}/regenerate", "application:update", 200, act(entityID, (*vault.Client).RegenerateKey)},
+		{post, "/applications/{id}/keys", "application:update", 201, created(createKey())},
+		{get, "/applications/{id}/keys", "application:read", 200, read(entityID, (*vault.Client).ListApplicationKeys)},
+		{get, "/applications/{id}/keys/{keyId}", "application:read", 200, aboutKey(func(c *vault.Client, ctx context.Context, id, key uuid.UUID) (any, error) {
+			return c.GetApplicationKey(ctx, id, key)
+		}, true)},
+		{del, "/applications/{id}/keys/{keyId}", "application:update", 204, aboutKey(func(c *vault.Client, ctx context.Context, id, key uuid.UUID) (any, error) {
+			return nil, c.DeleteApplicationKey(ctx, id, key)
+		}, false)},
 		{get, "/permissions", "", 200, plainList((*vault.Client).ListPermissions)},
 		{post, "/permissions/explain", "application:read", 200, readOnly(query((*vault.Client).Explain))},
 
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
 		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},
+	}, slices.Concat(codeRoutes(), h.keylessRoutes(), logRoutes())...)
+}
 
+// codeRoutes lists the routes of reactors and proxies.
+func codeRoutes() []route {
+	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	return []route{
 		{post, "/reactors", "reactor:create", 201, created(query((*vault.Client).CreateReactor))},
 		{get, "/reactors", "reactor:read", 200, list(codeFilter, (*vault.Client).ListReactors)},
 		{get, "/reactors/{id}", "reactor:read", 200, read(entityID, (*vault.Client).GetReactor)},
@@ -73,11 +90,16 @@ func (h *handler) table() []route {
 		{put, "/proxies/{id}", "proxy:update", 200, replace(entityID, (*vault.Client).ReplaceProxy)},
 		{patch, "/proxies/{id}", "proxy:update", 204, silent(update(entityID, (*vault.Client).PatchProxy))},
 		{del, "/proxies/{id}", "proxy:delete", 204, remove(entityID, (*vault.Client).DeleteProxy)},
+	}
+}
 
-		{get, "/healthz", "", 200, keyless(h.alive)},
-		{get, "/readyz", "", 200, keyless(h.ready)},
-		{get, "/openapi.json", "", 200, keyless(h.openAPI)},
-	}, logRoutes()...)
+// keylessRoutes lists the routes that need no key.
+func (h *handler) keylessRoutes() []route {
+	return []route{
+		{http.MethodGet, "/healthz", "", 200, keyless(h.alive)},
+		{http.MethodGet, "/readyz", "", 200, keyless(h.ready)},
+		{http.MethodGet, "/openapi.json", "", 200, keyless(h.openAPI)},
+	}
 }
 
 // logRoutes lists the routes of the audit log and its evidence.
@@ -94,12 +116,14 @@ func logRoutes() []route {
 	}
 }
 
-// location returns the path of the entity that a POST to the route created.
-func (rt *route) location(id string) string {
+// location returns the path of the entity that a POST to the route created, below the
+// entity that the path names, if it names one.
+func (rt *route) location(below, id string) string {
+	path := strings.Replace(rt.path, "{id}", url.PathEscape(below), 1)
 	if id == "" {
-		return rt.path
+		return path
 	}
-	return rt.path + "/" + url.PathEscape(id)
+	return path + "/" + url.PathEscape(id)
 }
 
 // once reports whether the route supports an idempotency key. Reads do not,

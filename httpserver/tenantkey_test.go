@@ -2,6 +2,8 @@ package httpserver
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -71,4 +74,44 @@ func TestTenantWithItsOwnKey(t *testing.T) {
 			t.Errorf("%s %s: %v, %v", call[0], call[1], got, res.Header)
 		}
 	}
+}
+
+// While the node may not use the master key, /readyz is a 503, unless the program says
+// otherwise. The probe does not call the key, and a tenant's own key does not count.
+func TestReadyWithoutTheMasterKey(t *testing.T) {
+	t.Parallel()
+	key := &switched{AEAD: vault.NewKey()}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour}))(t)
+	t.Cleanup(func() { must.Do(t, v.Close()) })
+	status := func(opts *Options) int {
+		w := httptest.NewRecorder()
+		Handler(v, opts).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		return w.Code
+	}
+	must.Same(t, "before", http.StatusOK, status(nil))
+	key.denied.Store(true)
+	for v.KeyUsable() == nil {
+		<-time.After(5 * time.Millisecond)
+	}
+	must.Same(t, "denied", http.StatusServiceUnavailable, status(nil))
+	must.Same(t, "denied, and ready without the key", http.StatusOK, status(&Options{ReadyWithoutKey: true}))
+	key.denied.Store(false)
+	for v.KeyUsable() != nil {
+		<-time.After(5 * time.Millisecond)
+	}
+	must.Same(t, "after", http.StatusOK, status(nil))
+}
+
+// switched is a master key whose holder may deny its use.
+type switched struct {
+	vault.AEAD
+	denied atomic.Bool
+}
+
+func (k *switched) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if k.denied.Load() {
+		return nil, vault.ErrKeyDenied
+	}
+	return k.AEAD.Decrypt(ciphertext, associatedData)
 }

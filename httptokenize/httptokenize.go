@@ -79,7 +79,14 @@ func (f *Field) params(r *http.Request, value []byte) vault.TokenParams {
 //
 // Requests panics if a path is malformed.
 func Requests(next http.Handler, c *vault.Client, fields ...Field) http.Handler {
-	t := &tokenizing{next: next, client: c, fields: fields}
+	return RequestsBy(next, func(*http.Request) (*vault.Client, error) { return c, nil }, fields...)
+}
+
+// RequestsBy is [Requests] with a client for each request, for programs with several
+// tenants. The function runs only for requests that have a value to replace. Its error
+// gets a response in the form of the REST API, and next does not see the request.
+func RequestsBy(next http.Handler, client func(*http.Request) (*vault.Client, error), fields ...Field) http.Handler {
+	t := &tokenizing{next: next, client: client, fields: fields}
 	for _, f := range fields {
 		steps, err := parseFieldPath(f.Path)
 		if err != nil {
@@ -112,7 +119,7 @@ func parseFieldPath(path string) ([]string, error) {
 // tokenizing is the handler that Requests returns.
 type tokenizing struct {
 	next   http.Handler
-	client *vault.Client
+	client func(*http.Request) (*vault.Client, error)
 	fields []Field
 	paths  [][]string // parsed paths of the fields
 }
@@ -192,11 +199,15 @@ func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []
 	if err != nil || len(found) == 0 {
 		return body, nil, err
 	}
+	c, err := t.client(r)
+	if err != nil {
+		return nil, nil, err
+	}
 	document, err := t.document(r, body, found)
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := t.client.Tokenize(r.Context(), document)
+	out, err := c.Tokenize(r.Context(), document)
 	if err != nil {
 		return nil, nil, t.named(err, found)
 	}

@@ -209,3 +209,33 @@ func TestRequestsWithEveryOption(t *testing.T) {
 		t.Error("a request outside of the middleware has tokens")
 	}
 }
+
+// Each request has the client that the function returns for it.
+func TestRequestsByTenant(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	_, other := v.NewTenant(t, "Other")
+	clients := map[string]*vault.Client{"acme": v.Owner.Client, "other": other.Client}
+	seen := map[string]string{}
+	h := httptokenize.RequestsBy(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body := must.Get(io.ReadAll(r.Body))(t)
+		seen[r.Host] = aToken.FindStringSubmatch(string(body))[1]
+	}), func(r *http.Request) (*vault.Client, error) {
+		if c := clients[r.Host]; c != nil {
+			return c, nil
+		}
+		return nil, vault.ErrUnauthenticated
+	}, httptokenize.Field{Path: "card", Type: vault.TypeCardNumber})
+	for host, status := range map[string]int{"acme": 200, "other": 200, "nobody": 401} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/orders", strings.NewReader(`{"card": "4242424242424242"}`))
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		res := httptest.NewRecorder()
+		h.ServeHTTP(res, r)
+		must.Same(t, host, status, res.Code)
+	}
+	for host, c := range clients {
+		must.Get(c.GetToken(t.Context(), seen[host]))(t)
+	}
+	must.Same(t, "requests that reached the handler", 2, len(seen))
+}

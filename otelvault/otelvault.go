@@ -1,12 +1,12 @@
 // Package otelvault reports the work of a vault to OpenTelemetry. It records
 // spans and metrics of HTTP requests, operations, jobs, sweeps, requests to
-// destinations and calls of the master key. It also records metrics of
-// database connection pools.
+// destinations and calls of the master key. It also records the metrics of
+// tokenvault serve, under the same names, so that the alerts and the dashboard of
+// examples/deploy work with an exporter to Prometheus.
 //
 //	t, err := otelvault.New(nil)
-//	store, err := postgres.Open(ctx, url)
-//	err = t.WatchPools(store)
 //	v, err := vault.Open(ctx, store, key, &vault.Config{Observer: t})
+//	t.Watch(v)
 //	handler := t.Handler(httpserver.Handler(v, &httpserver.Options{Observer: t}))
 //	remote, err := vaultclient.New(url, key, &vaultclient.Options{Observer: t})
 //
@@ -17,8 +17,6 @@ package otelvault
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"net/http"
 	"time"
 
@@ -32,6 +30,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/vaultmetrics"
 )
 
 // scope is the name of this package in OpenTelemetry.
@@ -42,6 +41,8 @@ const scope = "github.com/seed-72ea4aab/vault/otelvault"
 type Options struct {
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
+	// Metrics adjusts the metrics that tokenvault serve has too.
+	Metrics vaultmetrics.Options
 }
 
 // Telemetry is a [vault.Observer] and an [httpserver.Observer]. It is safe
@@ -52,7 +53,9 @@ type Telemetry struct {
 	// The W3C format, which the vault itself also propagates.
 	propagator propagation.TraceContext
 
-	requests, work, operations metric.Float64Histogram
+	requests, work, operations, seconds metric.Float64Histogram
+
+	metrics *vaultmetrics.Metrics
 }
 
 var (
@@ -72,7 +75,9 @@ func New(opts *Options) (*Telemetry, error) {
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
 	}
-	t := &Telemetry{tracer: o.TracerProvider.Tracer(scope), meter: o.MeterProvider.Meter(scope)}
+	t := &Telemetry{
+		tracer: o.TracerProvider.Tracer(scope), meter: o.MeterProvider.Meter(scope), metrics: vaultmetrics.New(&o.Metrics),
+	}
 	for _, h := range []struct {
 		dst         *metric.Float64Histogram
 		name, about string
@@ -82,12 +87,62 @@ func New(opts *Options) (*Telemetry, error) {
 		{&t.operations, "vault.operation.duration", "Duration of operations."},
 	} {
 		var err error
-		if *h.dst, err = t.meter.Float64Histogram(h.name, metric.WithUnit("s"), metric.WithDescription(h.about)); err != nil {
+		if *h.dst, err = t.durations(h.name, h.about); err != nil {
 			return nil, err
 		}
 	}
-	return t, nil
+	return t, t.report()
 }
+
+// durations returns a histogram of durations, with buckets in fractions of a second.
+func (t *Telemetry) durations(name, about string) (metric.Float64Histogram, error) {
+	return t.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about),
+		metric.WithExplicitBucketBoundaries(vaultmetrics.Bounds()...))
+}
+
+// report reports the metrics that tokenvault serve has too.
+func (t *Telemetry) report() error {
+	all := map[string]metric.Float64Observable{}
+	var instruments []metric.Observable
+	for _, f := range vaultmetrics.Families() {
+		var err error
+		switch f.Type {
+		case vaultmetrics.Durations:
+			t.seconds, err = t.durations(f.Name, f.Help)
+		case vaultmetrics.Counter:
+			all[f.Name], err = t.meter.Float64ObservableCounter(f.Name, metric.WithDescription(f.Help))
+		case vaultmetrics.Gauge:
+			all[f.Name], err = t.meter.Float64ObservableGauge(f.Name, metric.WithDescription(f.Help))
+		}
+		if err != nil {
+			return err
+		}
+		if one := all[f.Name]; one != nil {
+			instruments = append(instruments, one)
+		}
+	}
+	_, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		t.metrics.Collect(func(s vaultmetrics.Sample) {
+			if one := all[s.Name]; one != nil {
+				o.ObserveFloat64(one, s.Value, metric.WithAttributes(labels(s.Labels)...))
+			}
+		})
+		return nil
+	}, instruments...)
+	return err
+}
+
+func labels(all []vaultmetrics.Label) []attribute.KeyValue {
+	out := make([]attribute.KeyValue, len(all))
+	for i, l := range all {
+		out[i] = attribute.String(l.Name, l.Value)
+	}
+	return out
+}
+
+// Watch adds the figures of an open vault: its tokens, jobs, keys, sinks, evidence,
+// connections and runtime. It is called once, when the vault is open.
+func (t *Telemetry) Watch(v *vault.Vault) { t.metrics.Watch(v) }
 
 // Start implements [vault.Observer]. A job continues the trace of the request
 // that created it, and a request to a destination propagates the trace.
@@ -109,7 +164,9 @@ func (t *Telemetry) Start(ctx context.Context, w vault.Event) (context.Context, 
 	if w.Header != nil {
 		t.propagator.Inject(ctx, propagation.HeaderCarrier(w.Header))
 	}
+	_, counted := t.metrics.Start(ctx, w)
 	return ctx, func(err error) {
+		counted(err)
 		t.work.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(append(attrs, failed(err))...))
 		end(span, err)
 	}
@@ -175,6 +232,8 @@ func (t *Telemetry) Observe(ctx context.Context, r httpserver.RequestInfo) {
 		attribute.String("http.request.method", r.Method), attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status),
 	}
 	t.requests.Record(ctx, r.Duration.Seconds(), metric.WithAttributes(attrs...))
+	t.seconds.Record(ctx, r.Duration.Seconds(), metric.WithAttributes(attribute.String("method", r.Method), attribute.String("route", r.Route)))
+	t.metrics.Observe(ctx, r)
 	span := trace.SpanFromContext(ctx)
 	span.SetName(r.Method + " " + r.Route)
 	span.SetAttributes(attrs...)
@@ -185,34 +244,4 @@ func (t *Telemetry) Observe(ctx context.Context, r httpserver.RequestInfo) {
 	if r.Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, "failed")
 	}
-}
-
-// Pools is a storage that reports its connection pools. The storages of this
-// module do.
-type Pools interface {
-	Pools() map[string]sql.DBStats
-}
-
-// WatchPools reports the connection pools of a storage until the program
-// ends: open and used connections, and how often and how long callers waited
-// for one.
-func (t *Telemetry) WatchPools(store Pools) error {
-	open, err1 := t.meter.Int64ObservableGauge("vault.pool.open", metric.WithDescription("Open connections of a pool."))
-	used, err2 := t.meter.Int64ObservableGauge("vault.pool.used", metric.WithDescription("Connections of a pool that are in use."))
-	waits, err3 := t.meter.Int64ObservableCounter("vault.pool.waits", metric.WithDescription("How often a caller waited for a connection."))
-	waited, err4 := t.meter.Float64ObservableCounter("vault.pool.waited", metric.WithUnit("s"), metric.WithDescription("How long callers waited for connections."))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return err
-	}
-	_, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for name, s := range store.Pools() {
-			pool := metric.WithAttributes(attribute.String("vault.pool", name))
-			o.ObserveInt64(open, int64(s.OpenConnections), pool)
-			o.ObserveInt64(used, int64(s.InUse), pool)
-			o.ObserveInt64(waits, s.WaitCount, pool)
-			o.ObserveFloat64(waited, s.WaitDuration.Seconds(), pool)
-		}
-		return nil
-	}, open, used, waits, waited)
-	return err
 }

@@ -7,10 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -26,6 +29,7 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaultclient"
+	"github.com/seed-72ea4aab/vault/vaultmetrics"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -41,7 +45,8 @@ func (runtime) Check(context.Context, script.Program) error { return nil }
 func (runtime) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
 	return json.RawMessage(`{"raw":1}`), nil
 }
-func (runtime) Close() error { return nil }
+func (runtime) Close() error        { return nil }
+func (runtime) Stats() script.Stats { return script.Stats{} }
 
 // world is a vault behind HTTP whose spans and metrics are kept in memory.
 type world struct {
@@ -63,14 +68,16 @@ func newWorld(t *testing.T) *world {
 	if w.Telemetry, err = otelvault.New(&otelvault.Options{
 		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(w.spans)),
 		MeterProvider:  metric.NewMeterProvider(metric.WithReader(w.reader)),
+		Metrics:        vaultmetrics.Options{CertificateExpiry: func() time.Time { return time.Now().Add(time.Hour) }},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	must.Do(t, w.WatchPools(store))
 	w.Vault = vaulttest.OpenStorage(t, store, &vault.Config{
 		Observer: w.Telemetry, Runtime: runtime{}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+		Evidence: &vault.EvidenceConfig{Every: -1}, Sinks: []vault.Sink{{Name: "log", Sender: vault.LogWriter(io.Discard)}},
 	})
+	w.Watch(w.Vault.Vault)
 	w.dest = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -163,6 +170,56 @@ func (w *world) metrics(t *testing.T) map[string]int {
 	return points
 }
 
+// deployed matches the vault's metrics in alerts and dashboards.
+var deployed = regexp.MustCompile(`vault_[a-z_]+`)
+
+// The alerts and the dashboard of examples/deploy name only metrics that have figures
+// here too. Prometheus adds the suffix _bucket to the name of a histogram.
+func TestDeployedNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do(t, http.MethodPost, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
+	if res, err := http.Get(w.api.URL + "/tokens"); err != nil || res.StatusCode != http.StatusUnauthorized || res.Body.Close() != nil {
+		t.Fatal(res, err)
+	}
+	w.api.Close() // the metrics have all requests
+	must.Get(w.VerifyLogs(t.Context(), nil))(t)
+	must.Do(t, w.SendLogs(t.Context()))
+	got := w.metrics(t)
+	names := 0
+	for _, file := range []string{"alerts.yaml", "grafana.json"} {
+		for _, name := range deployed.FindAllString(string(must.Get(os.ReadFile("../examples/deploy/"+file))(t)), -1) {
+			names++
+			if got[strings.TrimSuffix(name, "_bucket")] == 0 {
+				t.Errorf("%s uses %s, which has no figure", file, name)
+			}
+		}
+	}
+	if names < 30 {
+		t.Errorf("found only %d names", names)
+	}
+}
+
+// Durations have buckets in fractions of a second.
+func TestDurationsAreInFractionsOfASecond(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do(t, http.MethodPost, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
+	w.api.Close()
+	var all metricdata.ResourceMetrics
+	must.Do(t, w.reader.Collect(t.Context(), &all))
+	histograms := 0
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if h, ok := m.Data.(metricdata.Histogram[float64]); ok {
+				histograms++
+				must.Same(t, "the bounds of "+m.Name, vaultmetrics.Bounds(), h.DataPoints[0].Bounds)
+			}
+		}
+	}
+	must.Same(t, "histograms", 4, histograms)
+}
+
 // A request to a destination has a span below the span of its operation. The
 // operation's span is below the span of its request. The destination gets the
 // same trace.
@@ -212,7 +269,7 @@ func TestSweepKeysAndPools(t *testing.T) {
 		w.span(t, name)
 	}
 	got := w.metrics(t)
-	for _, name := range []string{"vault.work.duration", "vault.pool.open", "vault.pool.used", "vault.pool.waits", "vault.pool.waited"} {
+	for _, name := range []string{"vault.work.duration", "vault_db_connections", "vault_db_connections_max", "vault_db_wait_seconds_total"} {
 		if got[name] == 0 {
 			t.Errorf("there is no %s", name)
 		}

@@ -27,6 +27,15 @@
 //   - Methods are safe for concurrent use, also by several processes on one
 //     database.
 //   - Errors never contain the content of a column.
+//
+// # Compatibility
+//
+// A release of this module may add a method to an interface, a field to [Change] or to
+// a row in it, or a kind of [Cond]. The first does not compile, and a backend returns an
+// error for a Cond that it does not know. A field that a backend ignores would lose a
+// part of a change without an error. So a backend converts Change and the rows in it to
+// structs of its own, as the example of Change does, and a new field does not compile
+// either. The CHANGELOG names new fields, and storage/storagetest tests them.
 package storage
 
 import (
@@ -267,11 +276,6 @@ var (
 	// ErrOldSchema means that the database lacks migrations and the mode does
 	// not allow running them. Opening fails.
 	ErrOldSchema = errors.New("storage: migrations have not run; run them, or open the database with MigrateAuto")
-	// ErrFormerSchema means that the database has the tables of a version whose
-	// table names had no prefix. This program does not read them, so the vault
-	// would seem empty. Opening fails and changes nothing.
-	ErrFormerSchema = errors.New("storage: the database has the tables of an earlier version that this program cannot read; " +
-		"move the data with that version, and then drop or rename its tables")
 	// ErrNameTaken means that a table or index that is not the vault's has a
 	// name that the vault needs. Opening fails and changes nothing.
 	ErrNameTaken = errors.New("storage: a table or index that is not the vault's has a name that the vault needs")

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,9 +17,10 @@ import (
 // applications sends the calls of applications.
 var applications = collection[vault.Application, vault.ApplicationParams]{
 	verbs: &core.ApplicationVerbs, path: "/applications",
-	id:   func(x *vault.Application) uuid.UUID { return x.ID },
-	name: func(x *vault.Application) string { return x.Name },
-	same: func(x *vault.Application, p vault.ApplicationParams) bool { return x.Params().Same(p) },
+	id:    func(x *vault.Application) uuid.UUID { return x.ID },
+	name:  func(x *vault.Application) string { return x.Name },
+	same:  func(x *vault.Application, p vault.ApplicationParams) bool { return x.Params().Same(p) },
+	again: func(p *vault.ApplicationParams) { p.CreateKey = nil },
 }
 
 // CreateApplication creates an application. The result has its API key. See
@@ -66,7 +68,7 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 	return applications.patch(ctx, c, id, patch)
 }
 
-// RegenerateKey gives an application a new API key. See
+// RegenerateKey gives an application a new API key in place of all its keys. See
 // [vault.Client.RegenerateKey].
 //
 // If it is the application of c, c stops working; create a new client with
@@ -76,6 +78,32 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Applic
 	return call[vault.Application](ctx, c, &request{
 		verb: &core.VerbRegenerateKey, method: http.MethodPost, path: below(applications.path, id) + "/regenerate", once: true})
 }
+
+// CreateApplicationKey gives an application one more API key. See
+// [vault.Client.CreateApplicationKey].
+func (c *Client) CreateApplicationKey(ctx context.Context, application uuid.UUID, p vault.ApplicationKeyParams) (*vault.ApplicationKey, error) {
+	return write[vault.ApplicationKey](ctx, c, &core.VerbCreateApplicationKey, http.MethodPost, keysOf(application), p)
+}
+
+// ListApplicationKeys returns the keys of an application that have not expired,
+// oldest first. See [vault.Client.ListApplicationKeys].
+func (c *Client) ListApplicationKeys(ctx context.Context, application uuid.UUID) ([]vault.ApplicationKey, error) {
+	return plainList[vault.ApplicationKey](ctx, c, &core.VerbListApplicationKeys, keysOf(application))
+}
+
+// GetApplicationKey returns a key of an application. See
+// [vault.Client.GetApplicationKey].
+func (c *Client) GetApplicationKey(ctx context.Context, application, key uuid.UUID) (*vault.ApplicationKey, error) {
+	return get[vault.ApplicationKey](ctx, c, &core.VerbGetApplicationKey, below(keysOf(application), key), "")
+}
+
+// DeleteApplicationKey deletes a key of an application. See
+// [vault.Client.DeleteApplicationKey].
+func (c *Client) DeleteApplicationKey(ctx context.Context, application, key uuid.UUID) error {
+	return c.remove(ctx, &core.VerbDeleteApplicationKey, below(keysOf(application), key))
+}
+
+func keysOf(application uuid.UUID) string { return below(applications.path, application) + "/keys" }
 
 // AllApplications iterates over all applications that match the filters,
 // newest first. See [vault.Client.AllApplications].
@@ -105,6 +133,21 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 // ListPermissions returns all permissions. See [vault.Client.ListPermissions].
 func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, error) {
 	return plainList[vault.PermissionInfo](ctx, c, &core.VerbListPermissions, "/permissions")
+}
+
+// Now asks for the time of the vault's clock, which is exact to a second. See
+// [vault.Client.Now].
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	r := &request{verb: &core.VerbNow, method: http.MethodGet, path: "/permissions"} // any response has the time
+	a, err := c.send(ctx, r)
+	if err != nil {
+		return time.Time{}, err
+	}
+	now, err := http.ParseTime(a.header.Get("Date"))
+	if err != nil {
+		return now, notAVault(r, a, "it has no date")
+	}
+	return now, nil
 }
 
 // Explain reports whether an application or a session may do something in

@@ -20,6 +20,7 @@ type collection[T, P any] struct {
 	id    func(*T) uuid.UUID
 	name  func(*T) string
 	same  func(*T, P) bool // whether an entity has the parameters
+	again func(*P)         // removes what is only for a new entity; may be nil
 }
 
 func (k *collection[T, P]) create(ctx context.Context, c *Client, p P) (*T, error) {
@@ -71,6 +72,9 @@ func (k *collection[T, P]) apply(ctx context.Context, c *Client, name string, p 
 		out.Item, err = k.create(ctx, c, p)
 	case !k.same(out.Item, p):
 		out.Changed = true
+		if k.again != nil {
+			k.again(&p)
+		}
 		out.Item, err = k.replace(ctx, c, k.id(out.Item), p)
 	}
 	if err != nil {

@@ -50,8 +50,14 @@ var scenarios = map[string]map[string]func(*world){
 	"DeleteApplication":  {"its key dies": deleteApplication},
 	"OwnApplication":     {"each type": ownApplication},
 	"RegenerateKey":      {"the old key dies": regenerateKey},
-	"ListPermissions":    {"all": listPermissions},
-	"Explain":            {"decisions": explain},
+
+	"CreateApplicationKey": {"two keys work": createKeys},
+	"ListApplicationKeys":  {"oldest first": listKeys},
+	"GetApplicationKey":    {"one": getKey},
+	"DeleteApplicationKey": {"one dies": deleteKey},
+	"ListPermissions":      {"all": listPermissions},
+	"Explain":              {"decisions": explain},
+	"Now":                  {"later": tellNow},
 
 	"ApplyApplication": {"applied": applyApplication},
 	"ApplyReactor":     {"applied": applyReactor},

@@ -186,6 +186,64 @@ func ownApplication(w *world) {
 	}
 }
 
+func tellNow(w *world) {
+	w.see("Now")(w.private.Now(w.t.Context()))
+	w.Clock.Advance(400 * 24 * time.Hour)
+	w.see("Now, a year later")(w.public.Now(w.t.Context()))
+}
+
+func createKeys(w *world) {
+	ctx := w.t.Context()
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
+	k, err := w.management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{ExpiresAt: w.Clock.Now().Add(time.Hour)})
+	w.saw("CreateApplicationKey", k, err)
+	w.see("with the new key")(w.as(k.Key).ListTokens(ctx, vault.ListTokensParams{}))
+	w.see("with the old key")(w.as(made.Key).ListTokens(ctx, vault.ListTokensParams{}))
+	for _, end := range []time.Time{w.Clock.Now().Add(-time.Hour), {}, {}} {
+		w.see("CreateApplicationKey")(w.management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{ExpiresAt: end}))
+	}
+	w.see("CreateApplicationKey of none")(w.management.CreateApplicationKey(ctx, nobody, vault.ApplicationKeyParams{}))
+	w.see("CreateApplicationKey by a private key")(w.private.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{}))
+	p := w.shop()
+	p.Name, p.CreateKey = "keyless", new(false)
+	keyless, err := w.management.CreateApplication(ctx, p)
+	w.saw("CreateApplication without a key", keyless, err)
+	w.see("ListApplicationKeys of none")(w.management.ListApplicationKeys(ctx, keyless.ID))
+	w.see("ReplaceApplication with create_key")(w.management.ReplaceApplication(ctx, keyless.ID, p))
+	w.see("ApplyApplication again")(w.management.ApplyApplication(ctx, p))
+}
+
+func listKeys(w *world) {
+	ctx := w.t.Context()
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
+	w.Clock.Advance(time.Minute)
+	must.Get(w.Management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{}))(w.t)
+	w.see("ListApplicationKeys")(w.management.ListApplicationKeys(ctx, made.ID))
+	w.see("ListApplicationKeys of none")(w.management.ListApplicationKeys(ctx, nobody))
+	w.see("ListApplicationKeys by a private key")(w.private.ListApplicationKeys(ctx, made.ID))
+}
+
+func getKey(w *world) {
+	ctx := w.t.Context()
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
+	k := must.Get(w.Management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{}))(w.t)
+	w.see("GetApplicationKey")(w.management.GetApplicationKey(ctx, made.ID, k.ID))
+	w.see("GetApplicationKey of none")(w.management.GetApplicationKey(ctx, made.ID, nobody))
+	w.see("GetApplicationKey of another application")(w.management.GetApplicationKey(ctx, w.Private.ApplicationID(), k.ID))
+}
+
+func deleteKey(w *world) {
+	ctx := w.t.Context()
+	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
+	k := must.Get(w.Management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{}))(w.t)
+	gone, stays := w.as(k.Key), w.as(made.Key)
+	for range 2 {
+		w.saw("DeleteApplicationKey", nil, w.management.DeleteApplicationKey(ctx, made.ID, k.ID))
+	}
+	w.see("with the deleted key")(gone.ListTokens(ctx, vault.ListTokensParams{}))
+	w.see("with the other key")(stays.ListTokens(ctx, vault.ListTokensParams{}))
+}
+
 func regenerateKey(w *world) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)

@@ -107,18 +107,10 @@ func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vau
 	return getTokens[vault.Page[vault.Token]](ctx, c, &core.VerbListTokens, "/tokens", tokenQuery(p))
 }
 
-// getTokens gets a list of tokens with their transforms. An older server rejects
-// the parameter, and then the tokens come without transforms.
+// getTokens gets a list of tokens with their transforms.
 func getTokens[T any](ctx context.Context, c *Client, verb *core.Verb, path string, query url.Values) (*T, error) {
-	const transform = "transform"
-	query.Set(transform, "true")
-	list, err := get[T](ctx, c, verb, path, query.Encode())
-	var wrong *vault.InvalidError
-	if errors.As(err, &wrong) && wrong.Fields[transform] != nil {
-		query.Del(transform)
-		return get[T](ctx, c, verb, path, query.Encode())
-	}
-	return list, err
+	query.Set("transform", "true")
+	return get[T](ctx, c, verb, path, query.Encode())
 }
 
 // ListTokensAfter returns the selected tokens after a position in a list, newest

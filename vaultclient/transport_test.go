@@ -300,36 +300,6 @@ func TestServerErrorIsNotRetried(t *testing.T) {
 	}
 }
 
-// A server without the parameter transform of lists still lists tokens.
-func TestOlderServerLists(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, vault http.Handler) {
-		if r.Method == http.MethodGet && r.URL.Query().Has("transform") {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, `{"title":"One or more validation errors occurred.","status":400,"errors":{"transform":["is not a parameter of this list"]}}`)
-			return
-		}
-		vault.ServeHTTP(w, r)
-	})
-	c := f.client(t, f.PrivateKey, vaultclient.Options{})
-	must.Get(c.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))(t)
-	want := []vault.Transform{""}
-	transforms := func(tokens []vault.Token) (all []vault.Transform) {
-		for _, tok := range tokens {
-			all = append(all, tok.Transform)
-		}
-		return all
-	}
-	page := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"tok"}}))(t)
-	after := must.Get(c.ListTokensAfter(t.Context(), nil, ""))(t)
-	if diff := cmp.Diff([][]vault.Transform{want, want}, [][]vault.Transform{transforms(page.Data), transforms(after.Data)}); diff != "" {
-		t.Error(diff)
-	}
-	_, err := c.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 101}})
-	must.Match(t, "a wrong size", err, vault.ErrInvalid)
-}
-
 // Iterators request pages that fit into the limit for responses.
 func TestAllTokensOfAnySize(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,8 @@ package vaultlog
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -105,6 +107,14 @@ type Values struct {
 	counts   map[string]int
 	replacer atomic.Pointer[strings.Replacer]
 }
+
+// Format prints nothing of the values, for every verb.
+func (v *Values) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "vaultlog.Values"+hidden) // Format cannot return an error
+}
+
+// LogValue shows nothing of the values.
+func (v *Values) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 // MinValue is the minimum length of a registered value in bytes. Shorter values would
 // hide parts of other words.

@@ -3,6 +3,7 @@ package vaultsql
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -21,4 +22,5 @@ type API interface {
 	PatchToken(ctx context.Context, id string, patch any) (*vault.Token, error)
 	DeleteToken(ctx context.Context, id string) error
 	EraseTokens(ctx context.Context, p vault.EraseParams) (*vault.Erasure, error)
+	Now(ctx context.Context) (time.Time, error)
 }

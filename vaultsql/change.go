@@ -82,8 +82,11 @@ func (s *sealing) patch() (map[string]any, error) {
 	if indexes := s.indexes(); indexes != nil {
 		patch["search_indexes"] = indexes
 	}
-	if s.person != nil {
-		patch["metadata"] = s.person
+	if s.metadata != nil {
+		patch["metadata"] = s.metadata
+	}
+	if mask := s.maskOf(s.data); mask != "" {
+		patch["mask"] = mask
 	}
 	if !s.expires.IsZero() {
 		patch["expires_at"] = s.expires.Format(time.RFC3339Nano)

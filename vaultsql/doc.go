@@ -31,18 +31,32 @@
 //	index                   the whole value can be found with Lookup
 //	dedup                   equal values share one token; implies index
 //	expires=720h            the token expires this long after Seal
+//	mask=last4              the mask: none, last4, first1 or another number of
+//	                        characters up to 9, or an expression such as
+//	                        {{ data | reveal: 1, 1 }}
 //	subject=ID              the metadata subject of every token of the row is the
 //	                        value of its field ID
+//	field=customers.email   the name of the field in the vault; by default the
+//	                        names of the struct and the field, as in Customer.Email
 //
 // Dedup fields with the same type and containers share tokens. They never share a
 // token that was created by other means. The duration of expires is measured on
-// this program's clock, and starts again when the value changes.
+// the vault's clock, and starts again when the value changes.
+//
+// The default mask of a text of type token shows the last four characters, and
+// nothing of a text with fewer than ten. Other types have the masks of the vault.
+//
+// Every token of a field in a struct has the name of the field as the metadata
+// field. [Lookup] finds tokens by it. Structs for the same table, such as the
+// parameters that sqlc generates, need field= to have the same names. [Reapply] applies a changed tag to
+// existing tokens, and [CheckTags] finds those that need it.
 //
 // With subject= on one field of a struct, all tokens of the struct, and of structs
 // in it, can be found and erased with the query metadata.subject:42. The named
 // field is a string, an integer or an [encoding.TextMarshaler], such as the key of
 // a customer, and must be set before [Seal]. A shared token of a dedup field has
-// the subject of the row that created it.
+// the subject of the row that created it. A field that is sealed alone has the
+// subject of the row before it: Seal(ctx, c, &customer, &note).
 //
 // # Structs
 //
@@ -54,8 +68,12 @@
 //
 // # What a field shows
 //
-// With fmt, slog, templates and encoding/json a field shows its token id, never
-// its value. [Of.Get] returns the value and [Of.Mask] the mask. The value is stored
-// behind a pointer and a function, so a struct that has the field as an unexported
-// field does not print it either.
+// With fmt, slog and templates a field shows its token id, never its value.
+// [Of.Get] returns the value, [Of.Mask] the mask, and [Of.View] what the caller may
+// see. The value is stored behind a pointer and a function, so a struct that has the
+// field as an unexported field does not print it either.
+//
+// In JSON a field is a reference to its token, {"$vault": "<id>"}. Decoding it gives
+// the same field, so rows may pass through caches, queues and pages. Any other JSON
+// is a new value: see [Of.UnmarshalJSON].
 package vaultsql

@@ -56,8 +56,24 @@ func Example() {
 	fmt.Println("the program:", result(found.Name.Get()))
 	// Output:
 	// before Open: true
-	// a clerk: XXXX Doe {"number":"XXXXXXXXXXXX4242"}
+	// a clerk: XXXXXXXX {"number":"XXXXXXXXXXXX4242"}
 	// the program: Jane Doe
+}
+
+// The compiler checks the field and the type of the value.
+func ExampleLookupIn() {
+	byEmail := func(ctx context.Context, c vault.API, email string) ([]string, error) {
+		return vaultsql.LookupIn(ctx, c, func(row *Customer) *vaultsql.Text { return &row.Email }, email)
+	}
+	_ = byEmail
+}
+
+// The ids of the tokens that hold a value are for a WHERE clause.
+func ExampleLookup() {
+	byEmail := func(ctx context.Context, c vault.API, email string) ([]string, error) {
+		return vaultsql.Lookup(ctx, c, Customer{}, "Email", email)
+	}
+	_ = byEmail
 }
 
 func result[T any](v T, err error) T {

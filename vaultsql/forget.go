@@ -41,22 +41,47 @@ func Forget(ctx context.Context, c API, dst ...any) error {
 	return nil
 }
 
-// Erase erases the tokens of the fields of dst and makes the fields absent
+// Erase is [EraseAll] without the result.
+func Erase(ctx context.Context, c API, reason string, dst ...any) error {
+	_, err := EraseAll(ctx, c, reason, dst...)
+	return err
+}
+
+// EraseAll erases the tokens of the fields of dst and makes the fields absent
 // (permission token:delete). Unlike [Forget] it also deletes stored responses,
 // undelivered results and pending jobs that use the tokens, and enters the reason
 // in the log: see [vault.Client.EraseTokens]. The reason stays in the log, so name
 // a case or a ticket, not a person. Write or delete the rows afterwards.
 //
-// Erase skips tokens that do not exist or that the client may not see. It erases
+// The result counts the erased tokens. Its ID is that of the erasure's entry in the
+// log, and [vault.Client.LogProof] returns the proof of it:
+//
+//	done, err := vaultsql.EraseAll(ctx, c, "case 4711", &customer)
+//	proof, err := c.LogProof(ctx, done.ID)
+//
+// EraseAll skips tokens that do not exist or that the client may not see. It erases
 // the token of a dedup field for every row that shares the token.
 //
-// Erase makes one call for every 1,000 tokens. After an error, a second Erase
-// continues with the rest. It is atomic with a client from [vault.Client.InTx].
-func Erase(ctx context.Context, c API, reason string, dst ...any) error {
+// EraseAll makes one call for every 1,000 tokens, and none if no field has a token. The result then has the ID of the
+// last call and the sum of the counts. After an error, a second EraseAll continues
+// with the rest. It is atomic with a client from [vault.Client.InTx].
+func EraseAll(ctx context.Context, c API, reason string, dst ...any) (*vault.Erasure, error) {
 	fields, err := collect(dst)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	done, err := eraseTokens(ctx, c, reason, idsOf(fields))
+	if err != nil {
+		return nil, fmt.Errorf("vaultsql: erase: %w", err)
+	}
+	for _, f := range fields {
+		f.reset()
+	}
+	return done, nil
+}
+
+// idsOf returns the distinct ids of fields.
+func idsOf(fields []*field) []string {
 	var ids []string
 	for _, f := range fields {
 		if id := f.head().id; id != "" && token.CanBeID(id) {
@@ -64,29 +89,27 @@ func Erase(ctx context.Context, c API, reason string, dst ...any) error {
 		}
 	}
 	slices.Sort(ids)
-	for some := range slices.Chunk(slices.Compact(ids), maxErased) {
-		if err := eraseAll(ctx, c, vault.EraseParams{IDs: some, Reason: reason}); err != nil {
-			return fmt.Errorf("vaultsql: erase: %w", err)
-		}
-	}
-	for _, f := range fields {
-		f.reset()
-	}
-	return nil
+	return slices.Compact(ids)
 }
 
 // maxErased is the maximum number of tokens in a call.
 const maxErased = 1000
 
-// eraseAll repeats an erasure until no token is left.
-func eraseAll(ctx context.Context, c API, p vault.EraseParams) error {
-	for {
-		done, err := c.EraseTokens(ctx, p)
-		switch {
-		case err != nil || done.Left == 0:
-			return err
-		case done.Count == 0:
-			return fmt.Errorf("%w: permission token:delete required on the tokens", vault.ErrForbidden)
+// eraseTokens erases tokens until none is left.
+func eraseTokens(ctx context.Context, c API, reason string, ids []string) (*vault.Erasure, error) {
+	last, count := &vault.Erasure{Reason: reason}, 0
+	for some := range slices.Chunk(ids, maxErased) {
+		for left := true; left; {
+			done, err := c.EraseTokens(ctx, vault.EraseParams{IDs: some, Reason: reason})
+			if err != nil {
+				return nil, err
+			}
+			if done.Left > 0 && done.Count == 0 {
+				return nil, fmt.Errorf("%w: permission token:delete required on the tokens", vault.ErrForbidden)
+			}
+			last, count, left = done, count+done.Count, done.Left > 0
 		}
 	}
+	last.Count = count
+	return last, nil
 }

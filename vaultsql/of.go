@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -126,6 +127,16 @@ func (o Of[T]) Mask() string {
 	return o.mask.get()
 }
 
+// View returns what the caller of Open may see, as text for people: the value if it
+// is in memory, otherwise the mask. A string is returned as it is, and anything else
+// as JSON. View is empty for an absent field.
+func (o Of[T]) View() string {
+	if text, err := o.encode(); err == nil && !o.IsZero() {
+		return maskText(text)
+	}
+	return o.Mask()
+}
+
 // column is a field with any type of value. Every *Of implements it.
 type column interface {
 	head() *core
@@ -133,7 +144,7 @@ type column interface {
 	before() (vault.JSON, error)                   // the value in the vault; nil if unknown
 	open(data vault.JSON, mask *box[string]) error // sets the value that the vault returned
 	reset()
-	tokenType() vault.TokenType
+	valueType() reflect.Type
 }
 
 func (o *Of[T]) head() *core { return &o.core }
@@ -163,16 +174,14 @@ func (o *Of[T]) open(data vault.JSON, mask *box[string]) error {
 	return nil
 }
 
-func (o *Of[T]) tokenType() vault.TokenType {
-	switch any(*new(T)).(type) {
-	case vault.CardData:
-		return vault.TypeCard
-	case vault.BankData:
-		return vault.TypeBank
-	default:
-		return vault.TypeGeneric
-	}
-}
+func (o *Of[T]) valueType() reflect.Type { return reflect.TypeFor[T]() }
+
+// Types of values that need special treatment.
+var (
+	bytesType = reflect.TypeFor[[]byte]()
+	cardType  = reflect.TypeFor[vault.CardData]()
+	bankType  = reflect.TypeFor[vault.BankData]()
+)
 
 // encode returns a value as JSON.
 func encode(v any) (vault.JSON, error) {

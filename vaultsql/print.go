@@ -2,7 +2,6 @@ package vaultsql
 
 import (
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,29 +40,6 @@ func widthOf(f fmt.State) string {
 
 // LogValue returns the result of String.
 func (o Of[T]) LogValue() slog.Value { return slog.StringValue(o.String()) }
-
-// MarshalJSON writes the token id, or null if there is no token.
-func (o Of[T]) MarshalJSON() ([]byte, error) {
-	if o.id == "" {
-		return []byte("null"), nil
-	}
-	return json.Marshal(o.id)
-}
-
-// UnmarshalJSON sets a new value, as Set does, because request bodies hold values.
-// Null makes the field absent.
-func (o *Of[T]) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		o.reset()
-		return nil
-	}
-	v, err := decode[T](text)
-	if err != nil {
-		return fmt.Errorf("vaultsql: %w", err)
-	}
-	o.Set(v)
-	return nil
-}
 
 // Value returns the token id for a database, or nil for NULL. It returns
 // [ErrUnsealed] for a new or changed value before Seal.

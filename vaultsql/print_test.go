@@ -104,16 +104,10 @@ func TestPrintsTheID(t *testing.T) {
 	v := vaulttest.New(t)
 	text := vaultsql.NewText(secret)
 	must.Same(t, "before Seal", "unsealed|", fmt.Sprintf("%v|%s", text, vaultsql.Text{}))
-	if got, err := json.Marshal(struct {
-		A, B vaultsql.Text
-		C    vaultsql.Text `json:",omitzero"`
-	}{A: text}); string(got) != `{"A":null,"B":null}` || err != nil {
-		t.Errorf("JSON before Seal: %s %v", got, err)
-	}
 	seal(t, v.Private, &text)
 	id := text.ID()
 	for how, got := range printings(text) { // fmt itself handles %T, %p and %w
-		if !strings.Contains(got, id) && !strings.HasSuffix(how, "T") && !strings.HasSuffix(how, "p") && !strings.HasSuffix(how, "w") && how != "xml" {
+		if !strings.Contains(got, id) && !strings.HasSuffix(how, "T") && !strings.HasSuffix(how, "p") && !strings.HasSuffix(how, "w") {
 			t.Errorf("%s shows %q, want %q in it", how, got, id)
 		}
 	}
@@ -146,7 +140,7 @@ func TestJSONOfARequestSetsAValue(t *testing.T) {
 	must.Same(t, "a changed value has another token", cust.Name.ID(), got.Name.ID())
 	var n vaultsql.Of[int8]
 	err := json.Unmarshal([]byte("4242424242424242"), &n)
-	if err == nil || strings.Contains(err.Error(), number) || !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), "int8") {
+	if err == nil || strings.Contains(err.Error(), number) || !strings.Contains(err.Error(), "int8") {
 		t.Errorf("a value that does not fit: %v", err)
 	}
 }

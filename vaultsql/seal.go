@@ -42,12 +42,14 @@ func Seal(ctx context.Context, c API, dst ...any) error {
 	if err != nil {
 		return err
 	}
+	fields = slices.DeleteFunc(fields, func(f *field) bool { return f.head().state != fresh })
+	now, err := clock(ctx, c, fields)
+	if err != nil {
+		return err
+	}
 	var created, changed []*sealing
 	for _, f := range fields {
-		if f.head().state != fresh {
-			continue
-		}
-		s, err := newSealing(f)
+		s, err := newSealing(f, now)
 		switch {
 		case err != nil:
 			return f.wrap(err)
@@ -65,16 +67,29 @@ func Seal(ctx context.Context, c API, dst ...any) error {
 	return change(ctx, c, changed)
 }
 
+// clock returns the time of the vault if a field expires.
+func clock(ctx context.Context, c API, fields []*field) (time.Time, error) {
+	at := slices.IndexFunc(fields, func(f *field) bool { return f.tag.expires > 0 })
+	if at < 0 {
+		return time.Time{}, nil
+	}
+	now, err := c.Now(ctx)
+	if err != nil {
+		return now, fields[at].wrap(err)
+	}
+	return now, nil
+}
+
 // sealing is a field with a value to store.
 type sealing struct {
 	*field
-	data    vault.JSON
-	old     vault.JSON        // the value in the vault; nil if unknown
-	expires time.Time         // zero for never
-	person  map[string]string // metadata with the subject; may be nil
+	data     vault.JSON
+	old      vault.JSON        // the value in the vault; nil if unknown
+	expires  time.Time         // zero for never
+	metadata map[string]string // may be nil
 }
 
-func newSealing(f *field) (*sealing, error) {
+func newSealing(f *field, now time.Time) (*sealing, error) {
 	s := &sealing{field: f}
 	var err error
 	if s.data, err = f.encode(); err != nil {
@@ -86,29 +101,16 @@ func newSealing(f *field) (*sealing, error) {
 	if f.tag.dedup && s.typ() == vault.TypeCard && hasCVC(s.data) {
 		return nil, fmt.Errorf("%w: a card in a dedup field must not have a cvc, which all rows with this card would share", vault.ErrInvalid)
 	}
-	if f.subject != nil {
-		text, err := f.subject.text()
-		if err != nil {
-			return nil, err
-		}
-		s.person = map[string]string{subjectKey: text}
-	}
 	if f.tag.expires > 0 {
-		s.expires = time.Now().Add(f.tag.expires)
+		s.expires = now.Add(f.tag.expires)
 	}
-	return s, nil
+	s.metadata, err = f.metadata()
+	return s, err
 }
 
 func hasCVC(card vault.JSON) bool {
 	var d vault.CardData
 	return json.Unmarshal(card, &d) == nil && d.CVC != ""
-}
-
-func (s *sealing) typ() vault.TokenType {
-	if s.tag.typ != "" {
-		return s.tag.typ
-	}
-	return s.tokenType()
 }
 
 // stored marks the field as stored. A nil mask is unknown.
@@ -133,22 +135,19 @@ func maskText(mask vault.JSON) string {
 func (s *sealing) params() vault.TokenParams {
 	p := vault.TokenParams{
 		Type: s.typ(), Data: s.data, Containers: s.tag.containers, SearchIndexes: s.indexes(),
-		DeduplicateToken: &s.tag.dedup, ExpiresAt: s.expires, Metadata: s.person,
+		DeduplicateToken: &s.tag.dedup, ExpiresAt: s.expires, Metadata: s.metadata,
 	}
 	if s.tag.dedup {
-		p.FingerprintExpression = s.sharedBy()
+		p.FingerprintExpression = s.sharedBy(s.data)
 	}
-	if _, binary := s.column.(*Bytes); binary && p.Type == vault.TypeGeneric {
-		p.Mask = maskNothing
+	if mask := s.maskOf(s.data); mask != "" {
+		p.Mask = mask
 	}
 	return p
 }
 
-// Expressions of the tokens that Seal creates.
-const (
-	wholeValue  = "{{ data | stringify }}"
-	maskNothing = "{{ data | reveal_last: 0 }}"
-)
+// wholeValue is the expression of a search index.
+const wholeValue = "{{ data | stringify }}"
 
 // sharedBy returns the fingerprint expression for a value in a dedup field.
 // The vault treats tokens as duplicates only if their expressions are equal.
@@ -156,12 +155,12 @@ const (
 // the text "42" from the number 42. It also prevents dedup fields from
 // sharing tokens that were created by other means, because their owners may
 // change them.
-func (s *sealing) sharedBy() string {
+func (f *field) sharedBy(data vault.JSON) string {
 	kind := "json"
-	if s.data[0] == '"' {
+	if data[0] == '"' {
 		kind = "text"
 	}
-	return strings.Join(append([]string{"vaultsql", kind}, s.tag.containers...), " ") + " " + wholeValue
+	return sharedPrefix + strings.Join(append([]string{kind}, f.tag.containers...), " ") + " " + wholeValue
 }
 
 // indexes returns the search indexes of the token, or nil for the default of

@@ -147,7 +147,7 @@ func TestSealAndOpen(t *testing.T) {
 	must.Same(t, "the values differ", get(t, want.Photo), get(t, got.Photo))
 	must.Same(t, "the values differ", get(t, want.Prefs), get(t, got.Prefs))
 	for _, masks := range [][3]string{
-		{cust.Name.Mask(), got.Name.Mask(), "XXXX Doe"},
+		{cust.Name.Mask(), got.Name.Mask(), "XXXXXXXX"},
 		{cust.Card.Mask(), got.Card.Mask(), `{"number":"XXXXXXXXXXXX4242","expiration_month":12,"expiration_year":2031}`},
 		{cust.Photo.Mask(), got.Photo.Mask(), "XXXXXXXXXXXX"},
 		{cust.Prefs.Mask(), got.Prefs.Mask(), ""},
@@ -186,7 +186,7 @@ func TestSealChanges(t *testing.T) {
 		t.Error("the tokens do not hold the new values")
 	}
 	must.Same(t, "the values differ", get(t, cust.Prefs), get(t, old.Prefs))
-	must.Same(t, "the mask", "XXXX Roe", cust.Name.Mask())
+	must.Same(t, "the mask", "XXXXXXXX", cust.Name.Mask())
 }
 
 func TestSealOfTheSameValueMakesNoCalls(t *testing.T) {
@@ -200,7 +200,7 @@ func TestSealOfTheSameValueMakesNoCalls(t *testing.T) {
 	must.Same(t, "a new value has the mask of the old one", "", cust.Name.Mask())
 	seal(t, c, cust)
 	c.expect(t, map[string]int{})
-	if get(t, cust.Name) != "Jane Doe" || cust.Name.Mask() != "XXXX Doe" {
+	if get(t, cust.Name) != "Jane Doe" || cust.Name.Mask() != "XXXXXXXX" {
 		t.Error("the value or its mask is lost")
 	}
 }
@@ -344,7 +344,7 @@ func TestOpenNamesMissingTokens(t *testing.T) {
 	}
 	seal(t, v.Private, rows)
 	must.Do(t, v.Private.DeleteToken(t.Context(), rows[1].Name.ID()))
-	v.Clock.Advance(time.Since(v.Clock.Now()) + 721*time.Hour) // expires is measured on the real clock
+	v.Clock.Advance(721 * time.Hour)
 	got := []*customer{rows[0].reread(t), rows[1].reread(t), rows[2].reread(t)}
 	c := count(v.Private)
 	err := vaultsql.Open(t.Context(), c, got)

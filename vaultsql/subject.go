@@ -15,11 +15,14 @@ const subjectKey = "subject"
 // subject is the field that identifies the person of a row.
 type subject struct {
 	name string
-	row  reflect.Value
+	row  reflect.Value // invalid if there are several rows
 }
 
 // text returns the value of the field as text.
 func (s *subject) text() (string, error) {
+	if !s.row.IsValid() {
+		return "", fmt.Errorf("%w: the field is given alone after several rows; give it after the row of its person", vault.ErrInvalid)
+	}
 	f, _ := s.row.Type().FieldByName(s.name)
 	v, err := s.row.FieldByIndexErr(f.Index)
 	for err == nil && v.Kind() == reflect.Pointer && !v.IsNil() && !v.Type().Implements(textMarshaler) {
@@ -43,6 +46,28 @@ func (s *subject) text() (string, error) {
 	default:
 		return v.String(), nil
 	}
+}
+
+// fieldKey is the metadata key of a token with the name of its field.
+const fieldKey = "field"
+
+// metadata returns the metadata of the token, or nil for none.
+func (f *field) metadata() (map[string]string, error) {
+	all := map[string]string{}
+	if name := f.scope(); name != "" {
+		all[fieldKey] = name
+	}
+	if f.subject != nil {
+		text, err := f.subject.text()
+		if err != nil {
+			return nil, err
+		}
+		all[subjectKey] = text
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
 }
 
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // field is a sealed field found in a dst.
@@ -26,13 +28,54 @@ func (f *field) path() string {
 	return f.in.String() + "." + f.name
 }
 
+// scope returns the name of the field in the metadata of its tokens: field= of the
+// tag, or the names of the struct and the field, such as Customer.Name. It is empty
+// for a field that is not in a struct.
+func (f *field) scope() string {
+	switch {
+	case f.tag.field != "":
+		return f.tag.field
+	case f.name == "":
+		return f.in.scope
+	default:
+		return f.in.scope + "." + f.name
+	}
+}
+
+// typ returns the type of the field's tokens.
+func (f *field) typ() vault.TokenType {
+	switch {
+	case f.tag.typ != "":
+		return f.tag.typ
+	case f.valueType() == cardType:
+		return vault.TypeCard
+	case f.valueType() == bankType:
+		return vault.TypeBank
+	default:
+		return vault.TypeGeneric
+	}
+}
+
 // wrap adds the name of the field to an error.
 func (f *field) wrap(err error) error { return &FieldError{Field: f.path(), Err: err} }
 
 // trail is the path to a struct inside a dst.
 type trail struct {
-	in   *trail
-	step string // ".Address", "[3]", or the name of the outermost type
+	in    *trail
+	step  string // ".Address", "[3]", or the name of the outermost type
+	scope string // names of the innermost type that has a name, and of fields in it
+}
+
+// element is the path to an element of a list or a map.
+func (p *trail) element(step string) *trail { return &trail{p, "[" + step + "]", p.scope} }
+
+// named returns the path to a struct. The scope of its fields begins with the name
+// of its type, if the type has a name.
+func (p *trail) named(t reflect.Type) *trail {
+	if t.Name() == "" && p.scope != "" {
+		return p
+	}
+	return &trail{p.in, p.step, typeName(t)}
 }
 
 func (p *trail) String() string {
@@ -45,8 +88,9 @@ func (p *trail) String() string {
 // walker collects fields.
 type walker struct {
 	fields  []*field
-	seen    map[target]bool // finds cycles of pointers, and fields given twice
-	subject *subject        // of the row that is being walked
+	seen    map[target]*field // finds cycles of pointers, and fields given twice; nil for a struct
+	subject *subject          // of the row that is being walked
+	owner   *subject          // of the last row, for fields that are given alone
 }
 
 // target is the target of a pointer. It has a type because a struct and its first
@@ -59,25 +103,31 @@ type target struct {
 // first reports whether the walker sees a target for the first time.
 func (w *walker) first(address uintptr, t reflect.Type) bool {
 	key := target{address, t}
-	if w.seen[key] {
+	if _, seen := w.seen[key]; seen {
 		return false
 	}
-	w.seen[key] = true
+	w.seen[key] = nil
 	return true
 }
 
-// add adds a field.
+// add adds a field. A field that was given alone and is in a struct too has the tag
+// of the struct.
 func (w *walker) add(v reflect.Value, f *field) {
 	at := v.Addr()
-	if w.first(at.Pointer(), v.Type()) {
-		f.column, f.subject = at.Interface().(column), w.subject
+	f.column, f.subject = at.Interface().(column), w.subject
+	key := target{at.Pointer(), v.Type()}
+	switch known := w.seen[key]; {
+	case known == nil:
+		w.seen[key] = f
 		w.fields = append(w.fields, f)
+	case known.in.scope == "":
+		*known = *f
 	}
 }
 
 // collect finds the sealed fields of all dst, each once.
 func collect(dst []any) ([]*field, error) {
-	w := &walker{seen: map[target]bool{}}
+	w := &walker{seen: map[target]*field{}}
 	for _, d := range dst {
 		if err := w.root(reflect.ValueOf(d)); err != nil {
 			return nil, err
@@ -100,6 +150,12 @@ func (w *walker) root(v reflect.Value) error {
 		return fmt.Errorf("vaultsql: a %s was given by value; give a pointer to it", name)
 	case base.Kind() != reflect.Interface && !holds(base):
 		return fmt.Errorf("vaultsql: %s has no sealed fields", name)
+	}
+	if isColumn(base) {
+		defer func(outer *subject) { w.subject = outer }(w.subject)
+		w.subject = w.owner
+	} else {
+		w.owner = nil
 	}
 	return w.walk(v, &trail{step: name}, &tag{})
 }
@@ -162,7 +218,7 @@ func (w *walker) elements(v reflect.Value, at *trail, t *tag) error {
 		return nil
 	}
 	for i := range v.Len() {
-		here, e := &trail{at, "[" + strconv.Itoa(i) + "]"}, v.Index(i)
+		here, e := at.element(strconv.Itoa(i)), v.Index(i)
 		if e.Kind() == reflect.Pointer && e.IsNil() {
 			return fmt.Errorf("vaultsql: %s is nil", here)
 		}
@@ -183,7 +239,7 @@ func (w *walker) values(v reflect.Value, at *trail, t *tag) error {
 		return fieldErrorf(at.String(), "values of a map cannot be changed in place; use a map of pointers")
 	}
 	for _, key := range v.MapKeys() {
-		if err := w.walk(v.MapIndex(key), &trail{at, "[" + typeName(key.Type()) + "]"}, t); err != nil {
+		if err := w.walk(v.MapIndex(key), at.element(typeName(key.Type())), t); err != nil {
 			return err
 		}
 	}
@@ -195,9 +251,10 @@ func (w *walker) structure(v reflect.Value, at *trail) error {
 	if err != nil {
 		return err
 	}
+	at = at.named(v.Type())
 	if p.subject != "" {
 		defer func(outer *subject) { w.subject = outer }(w.subject)
-		w.subject = &subject{p.subject, v}
+		w.own(&subject{p.subject, v})
 	}
 	for i := range p.steps {
 		s := &p.steps[i]
@@ -206,11 +263,24 @@ func (w *walker) structure(v reflect.Value, at *trail) error {
 			w.add(f, &field{tag: s.tag, in: at, name: s.name})
 			continue
 		}
-		if err := w.walk(f, &trail{at, "." + s.name}, s.tag); err != nil {
+		if err := w.walk(f, &trail{at, "." + s.name, at.scope + "." + s.name}, s.tag); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// own makes a subject that of the row that is being walked. Rows after each other
+// have no common owner.
+func (w *walker) own(s *subject) {
+	switch {
+	case w.subject != nil:
+	case w.owner == nil:
+		w.owner = s
+	default:
+		w.owner = &subject{}
+	}
+	w.subject = s
 }
 
 // plan is how to walk a struct type.

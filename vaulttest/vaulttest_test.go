@@ -107,6 +107,20 @@ func Example() {
 	// Output: "XXXXXXXXXXXX4242"
 }
 
+// The code under test uses the values of the canary, and hands over what it wrote.
+func ExampleNoLeaks() {
+	t := &testing.T{} // provided by go test
+	v := vaulttest.New(t)
+	defer v.Close()
+
+	vaulttest.NoLeaks(t, v, func(canary vaulttest.Canary) {
+		canary.Logger().Info("paid", "card", canary.CardToken)
+		canary.Text("the receipt", "paid with "+canary.CardToken)
+	})
+	fmt.Println(t.Failed())
+	// Output: false
+}
+
 // A rotation does not wait, and loses no concurrent write.
 func TestRotateKeysDuringWrites(t *testing.T) {
 	t.Parallel()

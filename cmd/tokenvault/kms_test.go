@@ -14,14 +14,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -33,6 +32,9 @@ import (
 // keyProgram is the first argument of this test binary as the program of an exec:
 // key. The second is a file with its behaviour.
 const keyProgram = "key-program"
+
+// rsaKey is the key of a program that anybody can encrypt for.
+const rsaKey = "rsa"
 
 // holdKey is the program of a key.
 func holdKey(file string) {
@@ -47,6 +49,13 @@ func holdKey(file string) {
 		}
 		mode, _ := os.ReadFile(file)
 		switch string(mode) {
+		case rsaKey: // a ciphertext has the length of a modulus
+			if len(in.Data) == 256 {
+				in.Data = in.Data[:32]
+			} else {
+				in.Data = append(in.Data, make([]byte, 256-len(in.Data))...)
+			}
+			fmt.Printf(`{"id": %d, "data": "%s"}`+"\n", in.ID, base64.StdEncoding.EncodeToString(in.Data))
 		case "denied":
 			fmt.Printf(`{"id": %d, "error": "the key is disabled", "denied": true}`+"\n", in.ID)
 		case "hanging":
@@ -287,73 +296,58 @@ func (s *server) keys(env []string) []string {
 	return out
 }
 
-// TestKilledRewrap kills key rewrap when a part of the tenants has the new key: while
-// it waits for the row of a tenant. Both keys open all tenants, and another rewrap
-// ends it.
+// TestKilledRewrap kills key rewrap before its only write, while it waits for the row of
+// the root, and after it. The vault always opens with both keys, and with the key that
+// has wrapped the root.
 func TestKilledRewrap(t *testing.T) {
 	t.Parallel()
 	h, old := newHolder(t), vault.NewKey()
 	env := kmsDatabase(t, old.Text())
-	open := func(key vault.AEAD) (*vault.Vault, error) {
+	opens := func(key vault.AEAD) bool {
 		store := must.Get(postgres.OpenOptions(t.Context(), strings.TrimPrefix(env[0], "TOKENVAULT_DB="), &postgres.Options{Schema: strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA="), MaxConns: 2}))(t)
-		return vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
-	}
-	// counts returns how many tenants a key opens, and how many it does not.
-	counts := func(key vault.AEAD) (opened, closed int) {
-		v, err := open(key)
+		v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
 		if err != nil {
-			return 0, 0
+			must.Match(t, "a key that does not open", err, vault.ErrWrongKey)
+			return false
 		}
 		defer v.Close()
 		sum := must.Get(v.Totals(t.Context(), math.MaxInt))(t)
-		return sum.Tenants, sum.Unreadable
+		must.Same(t, "tenants that open and that do not", [2]int{1, 0}, [2]int{sum.Tenants, sum.Unreadable})
+		return true
 	}
-	v := must.Get(open(old))(t)
-	const tenants = 30
-	var created []uuid.UUID
-	for range tenants - 1 {
-		created = append(created, must.Get(v.CreateTenant(t.Context(), "Tenant"))(t).ID)
-	}
-	v.Close()
 	held := must.Get(vaultkms.Open(t.Context(), h.uri()))(t)
+	t.Cleanup(func() { must.Do(t, held.(io.Closer).Close()) })
 	env = append(env, "TOKENVAULT_MASTER_KEY="+h.uri(), "TOKENVAULT_OTHER_MASTER_KEY="+old.Text())
 	db := must.Get(sql.Open("postgres", pgtest.URL(t)))(t)
 	defer db.Close()
-	for _, left := range []int{20, 10} { // it begins with the newest
-		tx := must.Get(db.BeginTx(t.Context(), nil))(t)
-		var holder int
-		must.Do(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM "+strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA=")+
-			".vault_records WHERE tenant_id = $1 AND kind = 'ring' FOR UPDATE", created[left-2][:]).Scan(&holder))
-		cmd := command(t, t.TempDir(), env, "key", "rewrap", "--yes")
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		must.Do(t, cmd.Start())
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		for waits := false; !waits; {
-			must.Do(t, db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))", holder).Scan(&waits))
-			select {
-			case err := <-ended:
-				t.Fatalf("the command ended before it was killed: %v\n%s", err, &out)
-			case <-time.After(10 * time.Millisecond):
-			}
+	tx := must.Get(db.BeginTx(t.Context(), nil))(t)
+	var holder int
+	must.Do(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid() FROM "+strings.TrimPrefix(env[1], "TOKENVAULT_SCHEMA=")+
+		".vault_records WHERE tenant_id = $1 AND kind = 'ring' FOR UPDATE", make([]byte, 16)).Scan(&holder))
+	cmd := command(t, t.TempDir(), env, "key", "rewrap", "--yes")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	must.Do(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for waits := false; !waits; {
+		must.Do(t, db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))", holder).Scan(&waits))
+		select {
+		case err := <-ended:
+			t.Fatalf("the command ended before it was killed: %v\n%s", err, &out)
+		case <-time.After(10 * time.Millisecond):
 		}
-		_ = cmd.Process.Kill()
-		must.Match(t, "the command", <-ended, must.Text("killed"))
-		if opened, _ := counts(old); opened != left {
-			t.Errorf("the old key opens %d tenants, want %d", opened, left)
-		}
-		if opened, closed := counts(vault.JoinKeys(held, old)); opened != tenants || closed != 0 {
-			t.Errorf("both keys open %d tenants, and %d stay closed", opened, closed)
-		}
-		must.Do(t, tx.Rollback())
 	}
-	succeed(t, t.TempDir(), env, "key", "rewrap", "--yes")
-	if opened, closed := counts(held); opened != tenants || closed != 0 {
-		t.Errorf("the new key opens %d tenants, and %d stay closed", opened, closed)
+	_ = cmd.Process.Kill()
+	must.Match(t, "the command", <-ended, must.Text("killed"))
+	must.Same(t, "old, new and both keys after a kill", [3]bool{true, false, true}, [3]bool{opens(old), opens(held), opens(vault.JoinKeys(held, old))})
+	must.Do(t, tx.Rollback()) // the database may now finish the write
+	if !opens(vault.JoinKeys(held, old)) {
+		t.Error("the vault does not open")
 	}
-	if opened, _ := counts(old); opened != 0 {
-		t.Errorf("the old key still opens %d tenants", opened)
+	for range 2 { // also when it is done
+		succeed(t, t.TempDir(), env, "key", "rewrap", "--yes")
+		must.Same(t, "old, new and both keys", [3]bool{false, true, true}, [3]bool{opens(old), opens(held), opens(vault.JoinKeys(held, old))})
 	}
 }
 
@@ -408,14 +402,37 @@ func TestKeyURIsHideSecrets(t *testing.T) {
 	}
 	var report struct {
 		URI    string `json:"uri"`
+		Root   string `json:"root"`
 		TookMS *int   `json:"took_ms"`
 	}
 	out := succeed(t, t.TempDir(), env, "key", "check", "--json", "--master-key", h.uri())
-	if err := json.Unmarshal([]byte(out), &report); err != nil || report.URI != h.uri() || report.TookMS == nil {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.URI != "exec:"+filepath.Base(os.Args[0]) || report.TookMS == nil || len(report.Root) != 32 {
 		t.Errorf("%v: %s", err, out)
 	}
-	name := filepath.Join(t.TempDir(), "100%d")
-	must.Do(t, os.Symlink(h.file, name))
-	h.file = name
-	must.Contain(t, "key check", succeed(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()), "100%d opens this database.")
+	must.Contain(t, "key check", succeed(t, t.TempDir(), env, "key", "check", "--master-key", h.uri()), report.Root)
+}
+
+// TestPublicKey runs a vault whose key anybody can encrypt for: the first command prints
+// the fingerprint of the root, and later commands need it.
+func TestPublicKey(t *testing.T) {
+	t.Parallel()
+	h := newHolder(t)
+	h.set(t, rsaKey)
+	env := []string{"TOKENVAULT_DB=" + filepath.Join(t.TempDir(), "vault.db"), "TOKENVAULT_MASTER_KEY=" + h.uri()}
+	succeed(t, t.TempDir(), env, "migrate", "up")
+	out := must.Get(command(t, t.TempDir(), env, "tenant", "create", "Acme").CombinedOutput())(t)
+	found := regexp.MustCompile(`root=([0-9a-f]{32})`).FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("no fingerprint: %s", out)
+	}
+	refused, err := command(t, t.TempDir(), env, "tenant", "list").CombinedOutput()
+	if err == nil || !bytes.Contains(refused, []byte("--root")) || bytes.Contains(refused, found[1]) {
+		t.Errorf("without the fingerprint: %v\n%s", err, refused)
+	}
+	must.Contain(t, "tenants", succeed(t, t.TempDir(), env, "tenant", "list", "--root", string(found[1])), "Acme")
+	other := strings.Repeat("0", 32)
+	wrong, err := command(t, t.TempDir(), env, "tenant", "list", "--root", other).CombinedOutput()
+	if err == nil || bytes.Contains(wrong, found[1]) {
+		t.Errorf("with another fingerprint: %v\n%s", err, wrong)
+	}
 }

@@ -3,16 +3,17 @@
 //
 //	go run ./examples/checkout
 //
-// It prints the address of the shop. There are three servers, each on its own
-// port: the shop, the vault, and an acquirer that moves no money. This is
-// what happens to the card:
+// It prints the address of the shop. There are four servers, each on its own
+// port: the shop, the vault, the vault's card fields, and an acquirer that moves no
+// money. This is what happens to the card:
 //
-//   - The page opens a session at the vault with a public key, which alone cannot
-//     store a card, and sends the session's nonce to the shop.
+//   - The customer types it into a frame of package elements, which the shop's page
+//     cannot read. The frame opens a session at the vault with a public key, which
+//     alone cannot store a card. The page sends the session's nonce to the shop.
 //   - The shop authorizes the session with its private key: to create tokens in
 //     the container of this order, for one minute.
-//   - The page sends the card to the vault with the session's key, and sends the
-//     token that it gets to the shop.
+//   - The frame sends the card to the vault with the session's key. The page gets the
+//     token, and sends it to the shop.
 //   - The shop reads the masked token, and checks that it is a card of this
 //     order. The token of another order cannot pay for it.
 //   - The shop charges the card through a proxy of the vault, which replaces the
@@ -24,10 +25,9 @@
 // nothing of it. A real shop also limits the orders and attempts of each client
 // address, at its own server and with Options.RateLimit at the vault.
 //
-// The vault accepts requests only from pages of the shop's origin. Someone
-// who can change the page can still read what is typed into it. So the page
-// loads nothing from elsewhere, and its content security policy allows no
-// inline script.
+// Only pages of the shop's origin can show the frame. Someone who can change the
+// page can still draw fake fields over it. So the page loads nothing else from
+// elsewhere, and its content security policy allows no inline script.
 //
 // Everything is in memory and lost when the program ends.
 package main
@@ -49,6 +49,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/elements"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -72,33 +73,38 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	f.SetOutput(stderr)
 	shopAddr := f.String("shop", "127.0.0.1:8081", "`address` of the shop")
 	vaultAddr := f.String("vault", "127.0.0.1:8082", "`address` of the vault")
+	fieldsAddr := f.String("elements", "127.0.0.1:8083", "`address` of the card fields")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	forShop, err := new(net.ListenConfig).Listen(ctx, "tcp", *shopAddr)
-	if err != nil {
-		return err
+	var listeners []net.Listener
+	for _, addr := range []string{*shopAddr, *vaultAddr, *fieldsAddr} {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = l.Close() }()
+		listeners = append(listeners, l)
 	}
-	defer func() { _ = forShop.Close() }()
-	forVault, err := new(net.ListenConfig).Listen(ctx, "tcp", *vaultAddr)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = forVault.Close() }()
+	at := addresses{originOf(listeners[0]), originOf(listeners[1]), originOf(listeners[2]), ""}
 	acquirer := httptest.NewServer(&acquirer{})
 	defer acquirer.Close()
+	at.acquirer = acquirer.URL
 	v, err := openVault(ctx, time.Now)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
-	s, api, err := newSite(ctx, v, originOf(forShop), originOf(forVault), acquirer.URL, slog.New(slog.NewTextHandler(stderr, nil)))
+	s, api, fields, err := newSite(ctx, v, at, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "The shop is at %s, and its vault is at %s. Ctrl-C stops both.\n", originOf(forShop), originOf(forVault))
-	return serve(ctx, map[net.Listener]http.Handler{forShop: s.handler(), forVault: api})
+	fmt.Fprintf(stdout, "The shop is at %s, and its vault is at %s. Ctrl-C stops both.\n", at.shop, at.vault)
+	return serve(ctx, map[net.Listener]http.Handler{listeners[0]: s.handler(), listeners[1]: api, listeners[2]: fields})
 }
+
+// addresses are the URLs of the four servers.
+type addresses struct{ shop, vault, elements, acquirer string }
 
 // originOf returns the web origin of a listener.
 func originOf(l net.Listener) string { return "http://" + l.Addr().String() }
@@ -117,15 +123,18 @@ func openVault(ctx context.Context, now func() time.Time) (*vault.Vault, error) 
 	})
 }
 
-// newSite sets up a new vault for the shop, and returns the shop and the vault's
-// API. The API accepts requests only from pages of the shop.
-func newSite(ctx context.Context, v *vault.Vault, shopURL, vaultURL, acquirerURL string, logger *slog.Logger) (*shop, http.Handler, error) {
-	access, err := setUp(ctx, v, vaultURL, acquirerURL)
+// newSite sets up a new vault for the shop, and returns the shop, the vault's API, and
+// the card fields. No page may call the API, and only pages of the shop may show the
+// fields.
+func newSite(ctx context.Context, v *vault.Vault, at addresses, logger *slog.Logger) (s *shop, api, fields http.Handler, err error) {
+	access, err := setUp(ctx, v, at.vault, at.acquirer)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	s := &shop{vault: access, orders: map[string]*order{}, logger: logger.With("server", "shop")}
-	return s, httpserver.Handler(v, &httpserver.Options{Origins: []string{shopURL}, Logger: logger.With("server", "vault")}), nil
+	s = &shop{vault: access, elements: at.elements, orders: map[string]*order{}, logger: logger.With("server", "shop")}
+	logger = logger.With("server", "vault")
+	fields, err = elements.Handler(v, &elements.Options{Origins: []string{at.shop}, Tenant: access.tenant, Logger: logger})
+	return s, httpserver.Handler(v, &httpserver.Options{Logger: logger}), fields, err
 }
 
 // Limits of a server.

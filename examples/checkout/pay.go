@@ -21,6 +21,7 @@ import (
 // vault ran elsewhere.
 type vaultAccess struct {
 	url       string
+	tenant    uuid.UUID
 	publicKey string              // for the page
 	proxyKey  string              // of the proxy to the acquirer
 	client    *vaultclient.Client // has the private key
@@ -69,7 +70,7 @@ func setUp(ctx context.Context, v *vault.Vault, url, acquirer string) (*vaultAcc
 		return nil, err
 	}
 	client, err := vaultclient.New(url, server.Key, nil)
-	return &vaultAccess{url, page.Key, proxy.Key, client}, err
+	return &vaultAccess{url, tenant.ID, page.Key, proxy.Key, client}, err
 }
 
 // authorize allows the session with this nonce only to create card tokens for

@@ -50,16 +50,19 @@ func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 	}
 }
 
-func TestVaultAcceptsOnlyPagesOfTheShop(t *testing.T) {
+func TestOnlyPagesOfTheShopShowTheFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for origin, want := range map[string]string{w.page: w.page, "https://evil.example": ""} {
+	res := must.Get(http.Get(w.elements + "/frame"))(t)
+	res.Body.Close()
+	must.Contain(t, "the policy of the frame", res.Header.Get("Content-Security-Policy"), "frame-ancestors "+w.page+";")
+	for _, origin := range []string{w.page, "https://evil.example"} { // no page calls the vault
 		req := must.Get(http.NewRequestWithContext(t.Context(), "OPTIONS", w.vault.url+"/tokens", nil))(t)
 		req.Header.Set("Origin", origin)
 		req.Header.Set("Access-Control-Request-Method", "POST")
 		res := must.Get(http.DefaultClient.Do(req))(t)
 		res.Body.Close()
-		must.Same(t, origin, want, res.Header.Get("Access-Control-Allow-Origin"))
+		must.Same(t, origin, "", res.Header.Get("Access-Control-Allow-Origin"))
 	}
 }
 
@@ -111,14 +114,14 @@ func TestRunPrintsTheAddress(t *testing.T) {
 	out, done := &record{}, make(chan error, 1)
 	in, printed := io.Pipe()
 	go func() {
-		done <- run(ctx, []string{"-shop", "127.0.0.1:0", "-vault", "127.0.0.1:0"}, io.MultiWriter(out, printed), io.Discard)
+		done <- run(ctx, []string{"-shop", "127.0.0.1:0", "-vault", "127.0.0.1:0", "-elements", "127.0.0.1:0"}, io.MultiWriter(out, printed), io.Discard)
 	}()
 	var address string
 	must.Get(fmt.Fscanf(in, "The shop is at %s", &address))(t)
 	go func() { _, _ = io.Copy(io.Discard, in) }()
 	res := must.Get(http.Get(strings.TrimSuffix(address, ",")))(t)
 	defer res.Body.Close()
-	if policy := res.Header.Get("Content-Security-Policy"); res.StatusCode != 200 || !strings.Contains(policy, "script-src 'self';") {
+	if policy := res.Header.Get("Content-Security-Policy"); res.StatusCode != 200 || !strings.Contains(policy, "script-src 'self' http://127.0.0.1:") {
 		t.Errorf("%d, policy %q", res.StatusCode, policy)
 	}
 	cancel()

@@ -24,7 +24,7 @@ func TestScreenshot(t *testing.T) {
 	w := newWorld(t)
 	var shots []image.Image
 	for _, s := range []browser.Screen{{Width: 880, Height: 724}, {Width: 390, Height: 724, Phone: true}} {
-		p := newTab(t, s)
+		p := w.newTab(t, s)
 		p.Navigate(w.orderPage())
 		number := goodNumber
 		if s.Phone {
@@ -33,7 +33,7 @@ func TestScreenshot(t *testing.T) {
 		p.fill(number, goodExpiry, goodCode)
 		if s.Phone {
 			p.Press(kb.Enter)
-			p.awaitError("number", "Check the card number: it must have a valid check digit (Luhn).")
+			p.awaitError("cc-number", "Check the card number. A digit seems to be wrong.")
 		}
 		shots = append(shots, p.Shot())
 	}

@@ -21,8 +21,9 @@ var pages = template.Must(template.ParseFS(files, "page/*.html"))
 
 // shop is the shop's server. It gets nonces and tokens, but no cards.
 type shop struct {
-	vault  *vaultAccess
-	logger *slog.Logger
+	vault    *vaultAccess
+	elements string // origin of the card fields
+	logger   *slog.Logger
 
 	mu     sync.Mutex
 	orders map[string]*order // a real shop keeps them in a database
@@ -60,11 +61,11 @@ func (s *shop) handler() http.Handler {
 }
 
 // guarded sets the headers of every response, and logs the request. The headers
-// tell the browser to load and run only the shop's own files, to connect only to
-// the shop and its vault, and to keep no copy.
+// tell the browser to load only the shop's own files and the card fields, to connect
+// only to the shop, and to keep no copy.
 func (s *shop) guarded(next http.Handler) http.Handler {
-	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' " + s.vault.url +
-		"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+	policy := "default-src 'none'; script-src 'self' " + s.elements + "; frame-src " + s.elements +
+		"; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -103,7 +104,7 @@ func (s *shop) showOrder(w http.ResponseWriter, r *http.Request) {
 		page = "receipt.html"
 	}
 	err := pages.ExecuteTemplate(w, page, map[string]any{"Order": o.id, "Container": containerOf(o.id),
-		"Vault": s.vault.url, "PublicKey": s.vault.publicKey, "Card": card})
+		"Elements": s.elements, "PublicKey": s.vault.publicKey, "Card": card})
 	if err != nil {
 		s.logger.ErrorContext(r.Context(), "showing an order failed", "error", err)
 	}
@@ -165,9 +166,8 @@ func readJSON(w http.ResponseWriter, r *http.Request, body any) error {
 	return json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(body)
 }
 
-// problem is a message for the page, and the field that it belongs to.
+// problem is a message for the page.
 type problem struct {
-	Field   string `json:"field,omitempty"` // the id of an input, or "" for the form
 	Message string `json:"message"`
 }
 
@@ -178,7 +178,7 @@ func (s *shop) answer(w http.ResponseWriter, r *http.Request, failed string, err
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, errDeclined):
-		refuse(w, http.StatusPaymentRequired, problem{"number", "The bank declined this card. Try another one."})
+		refuse(w, http.StatusPaymentRequired, problem{Message: "The bank declined this card. Try another one."})
 	case errors.Is(err, errNotPayable):
 		refuse(w, http.StatusBadRequest, problem{Message: "This card cannot be used. Reload the page and try again."})
 	default:

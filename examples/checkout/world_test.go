@@ -27,7 +27,7 @@ type world struct {
 	*shop
 	t              *testing.T
 	page           string           // address of the shop
-	api            *httptest.Server // the vault
+	api, fields    *httptest.Server // the vault, and its card fields
 	privateKey     string
 	clock          *atomic.Int64 // how far the vault's clock is ahead
 	received, logs *record       // received are the bytes that reached the shop, on any connection
@@ -107,16 +107,17 @@ func newWorld(t *testing.T) *world {
 		}
 		acquirer{}.ServeHTTP(rw, r)
 	}))
-	front, api := httptest.NewUnstartedServer(nil), httptest.NewUnstartedServer(nil)
-	for _, s := range []*httptest.Server{charges, front, api} {
+	front, api, fields := httptest.NewUnstartedServer(nil), httptest.NewUnstartedServer(nil), httptest.NewUnstartedServer(nil)
+	for _, s := range []*httptest.Server{charges, front, api, fields} {
 		t.Cleanup(s.Close)
 	}
 	front.Listener = &recordedListener{front.Listener, w.received}
 	v, err := openVault(t.Context(), func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) })
 	must.Do(t, err)
 	t.Cleanup(func() { _ = v.Close() })
-	w.page, w.api = originOf(front.Listener), api
-	w.shop, api.Config.Handler, err = newSite(t.Context(), v, w.page, originOf(api.Listener), charges.URL, slog.New(slog.NewTextHandler(w.logs, nil)))
+	w.page, w.api, w.fields = originOf(front.Listener), api, fields
+	at := addresses{w.page, originOf(api.Listener), originOf(fields.Listener), charges.URL}
+	w.shop, api.Config.Handler, fields.Config.Handler, err = newSite(t.Context(), v, at, slog.New(slog.NewTextHandler(w.logs, nil)))
 	must.Do(t, err)
 	handler := w.handler()
 	w.around = handler.ServeHTTP
@@ -124,6 +125,7 @@ func newWorld(t *testing.T) *world {
 	w.vault.client = w.recordedClient(v)
 	front.Start()
 	api.Start()
+	fields.Start()
 	return w
 }
 

@@ -15,10 +15,10 @@ from itertools import chain
 from re import fullmatch
 from uuid import UUID
 
-KINDS = {"entry": b"\1", "imported": b"\2", "old": b"\3", "unsigned": b"\4", "vault": b"\5"}
+KINDS = {"entry": b"\1", "imported": b"\2", "vault": b"\3"}
 FIELDS = "id created_at actor_id actor_type actor_name entity_type entity_id operation message origin".split()
 SHAPES = [shape.split() for shape in (  # the keys of objects, in order
-    "bundle tenant note events", "event", "body index proof", "n kind id c mac salt entry erased",
+    "bundle tenant note events", "event", "body index proof", "n kind id c mac entry erased",
     "n pruned roots", "head body", "size hashes")] + [FIELDS]
 
 
@@ -42,7 +42,7 @@ def verify(lines, vkey, earlier):
     header = next(lines)
     check(header["bundle"] == "vault-evidence/2", "the bundle has another format")
     tenant, key, (origin, size, root) = header["tenant"], vkey.split("+")[0], open_note(header["note"], [vkey])
-    restores, begun, pruned, imported, vkeys, last, began = [], {}, {}, {}, [vkey], -1, -1
+    restores, begun, pruned, imported, vkeys, last = [], {}, {}, {}, [vkey], -1
     for p in (next(lines)["event"] for _ in range(header["events"])):
         e = event(p)
         check(p["index"] > last, "events are reordered")
@@ -50,7 +50,7 @@ def verify(lines, vkey, earlier):
         restores += [e | {"index": last}] if e["kind"] == "restored" else []
         vkeys += e["keys"] if e["kind"] == "signing key changed" else []
         check(not mine or e["kind"] != "tenant deleted" and not (e["kind"] == "begun" and begun), "a tree begins again")
-        begun, began = (e, last) if mine and e["kind"] == "begun" else (begun, began)
+        begun = e if mine and e["kind"] == "begun" else begun
         imported = e if mine and e["kind"] == "imported" else imported
         pruned = e if mine and e["kind"] == "pruned" else pruned
     check(origin == ([key] + [e["origin"] for e in restores])[-1], "a restore is hidden")
@@ -69,7 +69,7 @@ def verify(lines, vkey, earlier):
         elif "head" in line:  # every head must fit the entries before it
             head, grew = json.loads(line["body"]), False
             check(line["head"] == vault.size and (head["kind"], head["tenant"]) == ("head", tenant), "a head is of another log")
-            check(head.get("prev", 0) == prev or "prev" not in head and vault.size < began, "a head is missing")
+            check(head.get("prev", 0) == prev, "a head is missing")
             vault.add(sha256(b"\0" + line["body"].encode()).digest())
             prev, hidden = vault.size, head.get("size", 0) < min(pruned.get("below", 0), log.size)
             check(hidden or head.get("size", 0) == log.size, "the log ends before a head, or began again")
@@ -80,14 +80,14 @@ def verify(lines, vkey, earlier):
             log.grow(line["pruned"], line["roots"])
             compare(log, "/" + tenant)
         else:
-            old += line["kind"] in ("imported", "unsigned") and log.size >= begun.get("size", 0)
+            old += line["kind"] == "imported"
             days.append(entry_of(line, tenant, log, begun, pruned, event))
             days = [min(days), max(days)]
             check(not grew, "an entry is reordered")
             compare(log, "/" + tenant)
     check((vault.size, vault.root()) == (size, root) and head, "the bundle ends early")
     check(head.get("size", 0) == log.size, "the last entries are in no head")
-    cut = pruned.get("below", 0) > begun.get("size", 0)
+    cut = pruned.get("below", 0) > 0
     check(not imported or old == imported.get("count", 0) or cut and old < imported["count"], "an old entry was added")
     suffix = "" if since and past(since[0]) == past(origin) else "/" + tenant
     ahead = since and not compared and past(since[0], suffix) == past(origin) and since[1] > (log if suffix else vault).size
@@ -105,12 +105,9 @@ def entry_of(line, tenant, log, begun, pruned, event):  # checks the line of an 
     what = "{created_at}, {operation} of {entity_type} {entity_id} by {actor_type} {actor_name}, ".format_map(Named(entry or {}))
     where = f"entry {line['id']} at {line['n']} ({what if entry else ''}{datetime.fromtimestamp(at / 1000, timezone.utc):%d %b %Y}) is "
     check(line["n"] == log.size, where + "reordered, or one before it is missing")
-    check(line["kind"] != "old" or log.size < begun.get("size", 0), where + "forged")
-    check(line["kind"] != "unsigned" or line["id"] <= begun.get("entry", ""), where + "forged")
+    check(line["kind"] != "imported" or begun.get("import"), where + "forged")
     log.add(sha256(b"\0" + KINDS[line["kind"]] + unhex(line["id"]) + unb64(line["c"])).digest())
-    name, other = ("salt", "mac") if line["kind"] == "unsigned" else ("mac", "salt")
-    mac = unb64(line.get(name, ""))
-    check(other not in line, where + "altered")
+    mac = unb64(line.get("mac", ""))
     if entry is None:
         check(at < pruned.get("cutoff", 0) and not mac and "erased" not in line, where + "missing")
         return datetime.fromtimestamp(at / 1000, timezone.utc)
@@ -277,8 +274,6 @@ def unusable(path, vkey):  # returns why there can be no verdict, or nothing
         return "the key is not the key of a vault"
     with open(path, encoding="utf-8", errors="replace", newline="\n") as lines:
         first = next(lines, "")
-        if first.startswith('{"bundle":"vault-evidence/1"'):
-            return "the bundle has an earlier format; export it again"
         starts = tuple('{"' + shape[0] + '":' for shape in SHAPES[:-1])
         whole = (line.startswith(starts) for line in chain([first], lines) if line.endswith("\n"))
         return None if any(whole) else "not a bundle"

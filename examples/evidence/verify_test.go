@@ -47,7 +47,7 @@ func TestVerifyPy(t *testing.T) {
 	bundle, vkey := read(t, "bundle.ndjson"), strings.TrimSpace(string(read(t, "key.txt")))
 	lines := bytes.SplitAfter(bundle, []byte("\n"))
 	lines = lines[:len(lines)-1]
-	entry := slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(`"mac"`)) })
+	entry := slices.IndexFunc(lines, func(l []byte) bool { return bytes.HasPrefix(l, []byte(`{"n":5,`)) })
 	erased := slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(`"erased":`)) })
 	edit := func(do func([][]byte) [][]byte) []byte { return bytes.Join(do(slices.Clone(lines)), nil) }
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestVerifyPy(t *testing.T) {
 		"note":     {bytes.Replace(bundle, []byte(`\n\n— `), []byte(`\nx\n\n— `), 1), 5, "bad signature"},
 		"empty":    {nil, 6, "not a bundle"},
 		"text":     {[]byte("not a bundle\n"), 6, "not a bundle"},
-		"format 1": {bytes.Replace(bundle, []byte(`vault-evidence/2`), []byte(`vault-evidence/1`), 1), 6, "earlier format"},
+		"format 1": {bytes.Replace(bundle, []byte(`vault-evidence/2`), []byte(`vault-evidence/1`), 1), 5, "another format"},
 		"another's erased entry": {edit(func(l [][]byte) [][]byte {
 			head, _, _ := bytes.Cut(l[entry], []byte(`,"mac"`))
 			_, tail, _ := bytes.Cut(l[erased], []byte(`,"entry"`))

@@ -39,7 +39,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := serve.Main(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	err := serve.Main(ctx, os.Args[1:], oidc, os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	var reported *serve.ReportedError
 	switch {

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -12,20 +13,27 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
-// Target is the host and port that a request is sent to, such as
-// "api.example.com" or "api.example.com:8443". Port 443 is left out. The zero
-// Target stands for the caller: the data is shown and not sent anywhere.
-type Target string
+// Target is a request that carries data: where it goes, and what its request line
+// says. The zero Target stands for the caller: the data is shown and not sent
+// anywhere.
+type Target struct {
+	// Host is the host and port, such as "api.example.com" or
+	// "api.example.com:8443". Port 443 is left out.
+	Host string `json:"host,omitzero"`
+	// Method and Path are as they are sent. The query is not part of Path.
+	Method string `json:"method,omitzero"`
+	Path   string `json:"path,omitzero"`
+}
 
-// TargetOf returns the target of a URL: the host that is dialled, in lower case
-// and punycode, without a trailing dot and without a user name. If plain is
-// set, http is permitted besides https. It returns the zero Target for any
-// other URL, which no destination matches.
-func TargetOf(u *url.URL, plain bool) Target {
+// TargetOf returns the target of a request that net/http sends. Host is the host
+// that is dialled, in lower case and punycode, without a trailing dot and without a
+// user name. If plain is set, http is permitted besides https. It returns the zero
+// Target for any other URL, which no destination matches.
+func TargetOf(method string, u *url.URL, plain bool) Target {
 	port := u.Port()
 	switch {
 	case u.Opaque != "" || u.Scheme != "https" && !(plain && u.Scheme == "http"):
-		return ""
+		return Target{}
 	case u.Scheme == "http" && port == "":
 		port = "80"
 	}
@@ -34,67 +42,106 @@ func TargetOf(u *url.URL, plain bool) Target {
 		host, ok = hostOf(ip), ip.Zone() == ""
 	}
 	if !ok {
-		return ""
+		return Target{}
 	}
-	target, ok := withPort(host, port, port != "")
-	if !ok || u.Scheme == "http" && target == host { // without a port, the target means https
-		return ""
+	host, ok = withPort(host, port, port != "")
+	if !ok || u.Scheme == "http" && !strings.Contains(host[strings.LastIndexByte(host, ']')+1:], ":") { // without a port, the host means https
+		return Target{}
 	}
-	return Target(target)
+	path, _, _ := strings.Cut(u.RequestURI(), "?")
+	return Target{host, cmp.Or(method, "GET"), path}
 }
 
-// Destinations limit where the data of a token may be sent. Each entry is a
-// host or "*." and a host, with a port unless it is 443. The star stands for
-// one label. Nil means no limit, and an empty list that nothing is left.
+// Destinations limit where the data of a token may be sent. An entry has the stored
+// form of a [destination]. Nil means no limit, and an empty list that nothing is
+// permitted.
 type Destinations []string
 
 // String returns the entries as they appear in messages.
 func (d Destinations) String() string { return strings.Join(d, ", ") }
 
-// Match reports whether a request may carry the data to the target.
-func (d Destinations) Match(to Target) bool { return d == nil || to != "" && d.covers(string(to)) }
-
-// covers reports whether each host of the entry is in d.
-func (d Destinations) covers(entry string) bool {
-	if slices.Contains(d, entry) {
-		return true
-	}
-	_, parent, ok := strings.Cut(entry, ".")
-	return ok && slices.Contains(d, "*."+parent)
+// Match reports whether a request may carry the data.
+func (d Destinations) Match(to Target) bool {
+	return d == nil || to != Target{} && slices.ContainsFunc(d, func(entry string) bool { return stored(entry).matches(to) })
 }
 
-// Within reports whether d permits no host that limit does not permit.
+// Within reports whether d permits no request that limit does not permit. It reports
+// false where that would follow only from several entries of limit together, except
+// that each method is compared by itself.
 func (d Destinations) Within(limit Destinations) bool {
-	return limit == nil || d != nil && !slices.ContainsFunc(d, func(entry string) bool { return !limit.covers(entry) })
+	return limit == nil || d != nil && !slices.ContainsFunc(d, func(entry string) bool { return !limit.covers(stored(entry)) })
 }
 
-// and returns the hosts that both permit. Two wildcards have hosts in common
-// only if they are equal, because a star stands for exactly one label.
-func (d Destinations) and(o Destinations) Destinations {
-	switch {
-	case d == nil:
-		return o
-	case o == nil:
-		return d
+// covers reports whether each request that the entry permits is permitted by d.
+func (d Destinations) covers(entry destination) bool {
+	methods := entry.methods
+	if methods == nil {
+		methods = []string{""} // any
 	}
-	both := Destinations{}
-	for _, entry := range d {
-		if o.covers(entry) {
-			both = append(both, entry)
-		}
-	}
-	for _, entry := range o {
-		if d.covers(entry) && !slices.Contains(both, entry) {
-			both = append(both, entry)
-		}
-	}
-	return both
+	return !slices.ContainsFunc(methods, func(method string) bool {
+		return !slices.ContainsFunc(d, func(other string) bool {
+			o := stored(other)
+			return (o.methods == nil || slices.Contains(o.methods, method)) && hostCovers(o.host, entry.host) && o.path.covers(entry.path)
+		})
+	})
 }
+
+// Limits are the destinations of several rules. A request needs the permission of
+// each. Nil means no limit.
+type Limits []Destinations
+
+// Match reports whether a request may carry the data.
+func (l Limits) Match(to Target) bool {
+	return !slices.ContainsFunc(l, func(d Destinations) bool { return !d.Match(to) })
+}
+
+// Within reports whether l permits no request that limit does not permit: each list
+// of limit must cover one of l.
+func (l Limits) Within(limit Limits) bool {
+	return !slices.ContainsFunc(limit, func(outer Destinations) bool {
+		return !slices.ContainsFunc(l, func(d Destinations) bool { return d.Within(outer) })
+	})
+}
+
+// and returns the limits of both, without repetition.
+func (l Limits) and(o Limits) Limits {
+	for _, d := range o {
+		if !slices.ContainsFunc(l, func(e Destinations) bool { return slices.Equal(d, e) }) {
+			l = append(slices.Clip(l), d)
+		}
+	}
+	return l
+}
+
+// Common returns the entries that all lists have in common, to be shown. No decision
+// rests on it. It is nil without a limit.
+func (l Limits) Common() Destinations {
+	if l == nil {
+		return nil
+	}
+	common := l[0]
+	for _, d := range l[1:] {
+		both := Destinations{}
+		for _, a := range common {
+			for _, b := range d {
+				entry, ok := stored(a).and(stored(b))
+				if ok && !slices.Contains(both, entry.String()) {
+					both = append(both, entry.String())
+				}
+			}
+		}
+		common = both
+	}
+	return common
+}
+
+// String returns the common entries.
+func (l Limits) String() string { return l.Common().String() }
 
 const (
 	maxDestinations   = 32
+	maxDestination    = 1000 // bytes
 	destinationsRule  = "must have 1 to %d destinations; leave it out for no limit"
-	destinationRule   = "must be a host such as api.example.com or *.example.com, with an optional port; not an IP address, and without a scheme, a path, a user name, or a * elsewhere"
 	destinationsAlone = "must be left out unless the only permission is token:use and the transform is reveal"
 )
 
@@ -113,19 +160,18 @@ func checkDestinations(bad *form.Problems, path string, r *Rule, loopback bool) 
 	}
 	clean := Destinations{}
 	for i, entry := range r.Destinations {
-		d, ok := cleanDestination(entry, loopback)
-		if !ok {
-			bad.Add(path+"["+strconv.Itoa(i)+"]", destinationRule)
-		}
-		if !slices.Contains(clean, d) {
-			clean = append(clean, d)
+		d, problem := parseDestination(entry, loopback)
+		if problem != "" {
+			bad.Add(path+"["+strconv.Itoa(i)+"]", "%s", problem)
+		} else if !slices.Contains(clean, d.String()) {
+			clean = append(clean, d.String())
 		}
 	}
 	r.Destinations = clean
 }
 
-// cleanDestination returns a destination in its stored form.
-func cleanDestination(text string, loopback bool) (string, bool) {
+// cleanTarget returns the host and port of a destination in their stored form.
+func cleanTarget(text string, loopback bool) (string, bool) {
 	if at, err := netip.ParseAddrPort(text); err == nil {
 		usable := loopback && at.Addr().IsLoopback() && at.Addr().Zone() == "" && at.Port() != 0
 		clean, _ := withPort(hostOf(at.Addr()), strconv.Itoa(int(at.Port())), true)

@@ -36,10 +36,15 @@ func TestCheckDestinations(t *testing.T) {
 		{"localhost:8443", "localhost:8443"},
 		{"*", ""}, {"*.", ""}, {"", ""}, {".", ""}, {"a..b", ""},
 		{"api.*.com", ""}, {"api*.stripe.com", ""}, {"*api.stripe.com", ""}, {"*.*.stripe.com", ""},
-		{"https://api.stripe.com", ""}, {"api.stripe.com/v1", ""}, {"user@api.stripe.com", ""}, {"user:pw@api.stripe.com", ""},
+		{"https://api.stripe.com", ""}, {"api.stripe.com/v1", "api.stripe.com/v1"}, {"POST,GET,POST API.stripe.com:443/v1/%7Echarges/*/**", "GET,POST api.stripe.com/v1/~charges/*/**"}, {"api.stripe.com/", "api.stripe.com/"}, {"*.stripe.com:8443/**", "*.stripe.com:8443/**"},
+		{"user@api.stripe.com", ""}, {"user:pw@api.stripe.com", ""},
 		{"api.stripe.com?x", ""}, {"api.stripe.com#x", ""}, {"api stripe.com", ""}, {"a\x00b.com", ""},
 		{"api.stripe.com:", ""}, {"api.stripe.com:0", ""}, {"api.stripe.com:65536", ""}, {"api.stripe.com:+443", ""}, {"api.stripe.com:https", ""},
 		{"93.184.216.34", ""}, {"93.184.216.34:443", ""}, {"[2606:2800::1]", ""}, {"[2606:2800::1]:443", ""}, {"2606:2800::1", ""},
+		{"post api.stripe.com", ""}, {"POST  api.stripe.com", ""}, {" api.stripe.com", ""}, {"GET, POST api.stripe.com", ""}, {"GET,,POST api.stripe.com", ""}, {"CONNECT api.stripe.com", ""}, {"POST /v1", ""},
+		{"api.stripe.com/v1?x=1", ""}, {"api.stripe.com/v1#x", ""}, {"api.stripe.com//v1", ""}, {"api.stripe.com/../v1", ""}, {"api.stripe.com/%2e%2e/v1", ""}, {"api.stripe.com/.../v1", ""},
+		{"api.stripe.com/a;b", ""}, {"api.stripe.com/a%3Bb", ""}, {"api.stripe.com/a%2fb", ""}, {"api.stripe.com/a%5cb", ""}, {"api.stripe.com/a\\b", ""}, {"api.stripe.com/%25", ""}, {"api.stripe.com/%0a", ""}, {"api.stripe.com/%zz", ""}, {"api.stripe.com/%4", ""}, {"api.stripe.com/é", ""},
+		{"api.stripe.com/ch_*", ""}, {"api.stripe.com/**/x", ""}, {"api.stripe.com/***", ""}, {"api.stripe.com/" + strings.Repeat("a", 1000), ""},
 		{"127.0.0.1:8443", ""}, {"[::1]:8443", ""}, {"127.1", ""}, {"0x7f.1", ""}, {"2130706433", ""}, {"*.0.0.1", ""},
 		{strings.Repeat("a", 64) + ".com", ""}, {strings.Repeat("a.", 127) + "com", ""},
 	} {
@@ -98,7 +103,7 @@ func TestTargetOf(t *testing.T) {
 	for _, test := range []struct {
 		url   string
 		plain bool
-		want  Target
+		want  string
 	}{
 		{"https://api.stripe.com/v1", false, "api.stripe.com"},
 		{"https://API.STRIPE.COM./v1", false, "api.stripe.com"},
@@ -128,7 +133,7 @@ func TestTargetOf(t *testing.T) {
 		u, err := url.Parse(test.url)
 		if err != nil {
 			t.Errorf("%s: %v", test.url, err)
-		} else if got := TargetOf(u, test.plain); got != test.want {
+		} else if got := TargetOf("", u, test.plain).Host; got != test.want {
 			t.Errorf("%s: %q, want %q", test.url, got, test.want)
 		}
 	}
@@ -140,29 +145,96 @@ func TestDestinationsOfSeveralHolders(t *testing.T) {
 		bound(1, "/a/", "x.test", "y.test"), bound(2, "/b/", "*.test", "other.example"), bound(3, "/c/", "z.test"), on(4, "/d/", Mask, TokenUse),
 	})
 	session := mustNew(t, nil, TokenUse, TokenRead)
+	xy, wild := Destinations{"x.test", "y.test"}, Destinations{"*.test", "other.example"}
 	for _, test := range []struct {
 		grant      *Grant
 		containers []string
 		want       Decision // for x.test
 	}{
-		{grant, []string{"/a/"}, Decision{Reveal, Destinations{"x.test", "y.test"}}},
-		{grant, []string{"/b/"}, Decision{Reveal, Destinations{"*.test", "other.example"}}},
-		{grant, []string{"/a/", "/b/"}, Decision{Reveal, Destinations{"x.test", "y.test"}}},
-		{grant, []string{"/b/", "/a/"}, Decision{Reveal, Destinations{"x.test", "y.test"}}},
-		{grant, []string{"/c/"}, Decision{None, Destinations{"z.test"}}},
-		{grant, []string{"/a/", "/c/"}, Decision{None, Destinations{}}},
-		{grant, []string{"/a/", "/d/"}, Decision{Mask, Destinations{"x.test", "y.test"}}},
+		{grant, []string{"/a/"}, Decision{Reveal, Limits{xy}}},
+		{grant, []string{"/b/"}, Decision{Reveal, Limits{wild}}},
+		{grant, []string{"/a/", "/b/"}, Decision{Reveal, Limits{xy, wild}}},
+		{grant, []string{"/b/", "/a/"}, Decision{Reveal, Limits{wild, xy}}},
+		{grant, []string{"/c/"}, Decision{None, Limits{{"z.test"}}}},
+		{grant, []string{"/a/", "/c/"}, Decision{None, Limits{xy, {"z.test"}}}},
+		{grant, []string{"/a/", "/d/"}, Decision{Mask, Limits{xy}}},
 		{grant, []string{"/a/", "/e/"}, Decision{}},
-		{session.DelegatedBy(grant), []string{"/a/"}, Decision{Reveal, Destinations{"x.test", "y.test"}}},
+		{session.DelegatedBy(grant), []string{"/a/"}, Decision{Reveal, Limits{xy}}},
 		{session.DelegatedBy(grant), []string{"/e/"}, Decision{}},
-		{Unlimited().Under(grant), []string{"/c/"}, Decision{None, Destinations{"z.test"}}},
-		{mustNew(t, []Rule{bound(1, "/", "z.test")}).DelegatedBy(grant), []string{"/a/"}, Decision{None, Destinations{}}},
+		{Unlimited().Under(grant), []string{"/c/"}, Decision{None, Limits{{"z.test"}}}},
+		{mustNew(t, []Rule{bound(1, "/", "z.test")}).DelegatedBy(grant), []string{"/a/"}, Decision{None, Limits{{"z.test"}, xy}}},
 	} {
-		if diff := cmp.Diff(test.want, test.grant.DecideTo(TokenUse, "t", test.containers, "x.test")); diff != "" {
+		if diff := cmp.Diff(test.want, test.grant.DecideTo(TokenUse, "t", test.containers, Target{Host: "x.test", Method: "GET", Path: "/"})); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", test.containers, diff)
 		}
 		if best := test.grant.Best("t", test.containers); best > Mask {
 			t.Errorf("%v: bound use shows %s", test.containers, best)
 		}
+	}
+}
+
+// A pattern covers another one only if it fits each path that the other fits, and what
+// two have in common fits exactly the paths that both fit.
+func TestPathPatterns(t *testing.T) {
+	t.Parallel()
+	var all []pathPattern
+	var paths []string
+	segments := []string{"", "a", "b", "*", "**"}
+	for _, a := range segments {
+		for _, b := range append(segments, "none") {
+			for _, c := range append(segments, "none") {
+				text := "/" + strings.TrimSuffix(strings.TrimSuffix(a+"/"+b+"/"+c, "/none"), "/none")
+				if strings.Contains(text, "none") {
+					continue
+				}
+				if p, problem := parsePattern(text); problem == "" {
+					all = append(all, p)
+				}
+				paths = append(paths, strings.ReplaceAll(text, "*", "z"), text+"/d")
+			}
+		}
+	}
+	for _, p := range all {
+		for _, o := range all {
+			both, some := p.and(o)
+			covers := p.covers(o)
+			for _, path := range paths {
+				mine, other := p.matches(path), o.matches(path)
+				if covers && other && !mine {
+					t.Fatalf("%v covers %v, but not %s", p, o, path)
+				}
+				if got := some && both.matches(path); got != (mine && other) {
+					t.Fatalf("%v and %v have %v in common: %s is %v, want %v", p, o, both, path, got, mine && other)
+				}
+			}
+			if equal := cmp.Equal(p, o); equal && !covers || some && cmp.Equal(both, o) != covers {
+				t.Fatalf("%v covers %v: %v, but they have %v in common", p, o, covers, both)
+			}
+		}
+	}
+	if len(all) < 30 || len(paths) < 200 {
+		t.Errorf("%d patterns and %d paths", len(all), len(paths))
+	}
+}
+
+// Within compares each method by itself.
+func TestDestinationsWithin(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		d, limit Destinations
+		want     bool
+	}{
+		{Destinations{"GET,POST x.test/a"}, Destinations{"GET x.test", "POST x.test/**"}, true},
+		{Destinations{"x.test"}, Destinations{"GET x.test", "POST x.test"}, false},
+		{Destinations{"GET x.test"}, Destinations{"x.test"}, true},
+		{Destinations{"x.test"}, Destinations{"x.test/**"}, false},
+		{Destinations{"x.test/v1/*"}, Destinations{"*.test/v1/**"}, true},
+		{Destinations{"x.test/v1/**"}, Destinations{"*.test/v1/*"}, false},
+		{Destinations{"GET x.test"}, Destinations{"POST x.test"}, false},
+		{Destinations{}, Destinations{"x.test"}, true},
+		{nil, Destinations{"x.test"}, false},
+		{Destinations{"x.test"}, nil, true},
+	} {
+		must.Same(t, test.d.String()+" within "+test.limit.String(), test.d.Within(test.limit), test.want)
 	}
 }

@@ -24,7 +24,7 @@ type compiled struct {
 	container   Span
 	id          Span
 	transform   Transform
-	to          Destinations
+	to          Limits
 }
 
 // everyPath is the range of all containers, because each path starts with
@@ -68,7 +68,10 @@ func Unlimited() *Grant {
 }
 
 func compile(r Rule) compiled {
-	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform, to: r.Destinations}
+	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform}
+	if r.Destinations != nil {
+		c.to = Limits{r.Destinations}
+	}
 	if r.Container != "" {
 		c.container = Span{prefix, r.Container}
 	}
@@ -111,9 +114,10 @@ func (g *Grant) Has(permission string) bool {
 // Decision is what a grant allows on a token.
 type Decision struct {
 	Transform Transform // None if it allows nothing
-	// To are the destinations that the data may be sent to. Nil means that
-	// there is no limit, and that the caller may see the data.
-	To Destinations
+	// To are the destinations that the data may be sent to: the lists of all rules
+	// that apply. Nil means that there is no limit, and that the caller may see the
+	// data.
+	To Limits
 }
 
 // and returns what both decisions allow.
@@ -125,7 +129,7 @@ func (d Decision) and(o Decision) Decision {
 // much of the token the caller sees. Only an unlimited grant allows a token
 // without containers.
 func (g *Grant) Decide(permission, id string, containers []string) (Transform, bool) {
-	d := g.DecideTo(permission, id, containers, "")
+	d := g.DecideTo(permission, id, containers, Target{})
 	return d.Transform, d.Transform != None
 }
 
@@ -211,7 +215,9 @@ func (g *Grant) Best(id string, containers []string) Transform {
 func (g *Grant) Destinations() Destinations {
 	var all Destinations
 	for _, r := range g.rules {
-		all = append(all, r.to...)
+		for _, d := range r.to {
+			all = append(all, d...)
+		}
 	}
 	for _, l := range g.limits {
 		all = append(all, l.by.Destinations()...)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/admission/share"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 

@@ -13,38 +13,45 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/identity"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Application is a stored application. Package vault documents the fields.
 type Application struct {
-	ID          uuid.UUID     `json:"id"`
-	TenantID    uuid.UUID     `json:"tenant_id"`
-	Name        string        `json:"name,omitempty"`
-	Type        string        `json:"type,omitempty"`
-	Key         string        `json:"key,omitempty"` // known only when it is created
-	Permissions []string      `json:"permissions,omitempty"`
-	Rules       []access.Rule `json:"rules,omitempty"`
-	CreatedBy   uuid.UUID     `json:"created_by,omitzero"`
-	CreatedAt   time.Time     `json:"created_at,omitzero"`
-	ModifiedBy  uuid.UUID     `json:"modified_by,omitzero"`
-	ModifiedAt  time.Time     `json:"modified_at,omitzero"`
-	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
-	Unreadable  bool          `json:"unreadable,omitempty"`
+	ID          uuid.UUID           `json:"id"`
+	TenantID    uuid.UUID           `json:"tenant_id"`
+	Name        string              `json:"name,omitempty"`
+	Type        string              `json:"type,omitempty"`
+	Key         string              `json:"key,omitempty"` // known only when it is created
+	Permissions []string            `json:"permissions,omitempty"`
+	Rules       []access.Rule       `json:"rules,omitempty"`
+	CreatedBy   uuid.UUID           `json:"created_by,omitzero"`
+	CreatedAt   time.Time           `json:"created_at,omitzero"`
+	ModifiedBy  uuid.UUID           `json:"modified_by,omitzero"`
+	ModifiedAt  time.Time           `json:"modified_at,omitzero"`
+	ExpiresAt   time.Time           `json:"expires_at,omitzero"`
+	Identities  []identity.Identity `json:"identities,omitempty"`
+	Hold        core.Hold           `json:"hold,omitempty"`
+	Unreadable  bool                `json:"unreadable,omitempty"`
 
-	hash    storage.Key
-	keyedAt time.Time // when the application got its key; zero for CreatedAt
+	keys       []core.Key
+	generation int       // counts how often all keys were replaced
+	keyID      uuid.UUID // of the first key of a new application
+	keyedAt    time.Time // when all keys were last replaced; zero for CreatedAt
 }
 
 // document is the stored form of an application.
 type document struct {
 	plain
-	KeyedAt time.Time `json:"keyed_at,omitzero"`
+	Keys       []core.Key `json:"keys,omitempty"`
+	Generation int        `json:"generation,omitempty"`
+	KeyedAt    time.Time  `json:"keyed_at,omitzero"`
 }
 
 type plain Application
@@ -54,42 +61,37 @@ func (app *Application) UnmarshalJSON(text []byte) error {
 	var doc document
 	err := json.Unmarshal(text, &doc)
 	*app = Application(doc.plain)
-	app.keyedAt = doc.KeyedAt
+	app.keys, app.generation, app.keyedAt = doc.Keys, doc.Generation, doc.KeyedAt
 	return err
 }
 
 // Records stores applications as records.
 var Records = records.Kind[Application]{
-	Name: audit.Application,
+	Name: seal.RecordKind(audit.Application),
 	Columns: func(app *Application) storage.Record {
-		return storage.Record{ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
+		rec := storage.Record{ID: storage.ID(app.ID), Name: app.Name, CreatedAt: app.CreatedAt}
+		if len(app.Identities) > 0 { // the tenant of a JWT is not known
+			rec.Key = core.ApplicationKey(app.ID)
+		}
+		return rec
 	},
 	Document: func(app *Application) any {
-		doc := document{plain(*app), app.keyedAt}
+		doc := document{plain(*app), app.keys, app.generation, app.keyedAt}
 		doc.Key = "" // only its hash is stored
 		return &doc
 	},
-	Opened: func(app *Application, rec *storage.Record) { app.hash = rec.Key },
 	Unreadable: func(rec *storage.Record) Application {
 		return Application{ID: uuid.UUID(rec.ID), TenantID: uuid.UUID(rec.Tenant), CreatedAt: rec.CreatedAt, Unreadable: true}
 	},
 	Modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
 	May:      func(op *core.Op, app *Application) error { return mayGrant(op, app.Permissions) },
 	Changed:  func(op *core.Op) { op.Vault.ForgetIdentities() },
+	Beside:   keyRows,
 }
 
 // params returns the parameters of the application.
 func (app *Application) params() Params {
-	return Params{app.Name, app.Type, slices.Clone(app.Permissions), slices.Clone(app.Rules), app.ExpiresAt}
-}
-
-// setKey gives the application a new key.
-func (app *Application) setKey() {
-	kinds := map[string]string{
-		string(access.Public): ids.PublicKey, string(access.Private): ids.PrivateKey, string(access.Management): ids.ManagementKey,
-	}
-	app.Key = ids.NewKey(kinds[app.Type])
-	app.hash = ids.HashKey(app.Key)
+	return Params{Name: app.Name, Type: app.Type, Permissions: slices.Clone(app.Permissions), Rules: slices.Clone(app.Rules), ExpiresAt: app.ExpiresAt, Identities: identity.Clone(app.Identities)}
 }
 
 // mayGrant checks whether the caller may give permissions to an application,
@@ -112,7 +114,7 @@ var All = &records.Collection[Application, Params, *Params]{
 	Name:   func(p *Params) string { return p.Name },
 	Checks: []func(context.Context, *core.Op, *Params, *Application) error{check},
 	New: func(op *core.Op) *Application {
-		return &Application{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
+		return &Application{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now, keyID: op.NewID()}
 	},
 	Params: (*Application).params, Set: (*Application).set,
 	Keep: func(p *Params, app *Application) { p.Type = cmp.Or(p.Type, app.Type) },
@@ -127,20 +129,51 @@ func check(_ context.Context, op *core.Op, p *Params, old *Application) (err err
 		return p.checkPlain(op.Now)
 	case old.Type != "" && p.Type != old.Type:
 		return fault.Field("type", "cannot be changed")
+	case old.Type != "" && p.CreateKey != nil:
+		return fault.Field("create_key", "is only for a new application; keys are created with POST /applications/{id}/keys")
 	}
-	if *p, err = p.checked(op.Now, op.Vault.AllowPrivate); err != nil || unknown {
+	must := op.Vault.MustClaims
+	if unknown || old.Type != "" && identity.Same(p.Identities, old.Identities) {
+		must = nil // what is there already stays, also if the server no longer has the issuer
+	}
+	if *p, err = p.checked(op.Now, op.Vault.AllowPrivate, must); err != nil || unknown {
 		return err
 	}
-	return mayGrant(op, p.Permissions)
+	return cmp.Or(mayGrant(op, p.Permissions), maySignIn(op, p, old))
+}
+
+// maySignIn checks whether the caller may give an application another way to sign in.
+// A caller with a JWT makes no key, and a caller with a JWT or with a key that ends
+// does not change the identities of its own application. Otherwise it could turn what
+// ends into what lasts.
+func maySignIn(op *core.Op, p *Params, old *Application) error {
+	switch {
+	case old.Type == "" && (p.CreateKey == nil || *p.CreateKey):
+		return mayMakeKey(op)
+	case old.Type != "" && op.ApplicationID() == old.ID && op.ShortLived() != "" && !identity.Same(p.Identities, old.Identities):
+		return fault.New(fault.ErrForbidden, "a caller with a JWT, or with a key that ends, cannot change the identities of its own application")
+	}
+	return nil
+}
+
+// mayMakeKey checks whether the caller may make a key.
+func mayMakeKey(op *core.Op) error {
+	if op.ByWorkload() {
+		return fault.New(fault.ErrForbidden, "a caller with a JWT cannot make a key; a new application needs create_key false")
+	}
+	return nil
 }
 
 // set sets the fields of the application from parameters. A new application also
 // gets its type and its key.
 func (app *Application) set(p *Params) {
-	app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
-	if app.Type == "" {
-		app.Type = p.Type
-		app.setKey()
+	app.Name, app.Permissions, app.Rules, app.ExpiresAt, app.Identities = p.Name, p.Permissions, p.Rules, p.ExpiresAt, p.Identities
+	if app.Type != "" {
+		return
+	}
+	app.Type = p.Type
+	if p.CreateKey == nil || *p.CreateKey {
+		app.addKey(core.Key{ID: app.keyID, CreatedBy: app.CreatedBy, CreatedAt: app.CreatedAt})
 	}
 }
 
@@ -150,22 +183,4 @@ func Own(ctx context.Context, op *core.Op) (*Application, error) {
 		return nil, fault.New(fault.ErrNotFound, "the tenant itself is not an application")
 	}
 	return Records.Get(ctx, op, op.Application().ID)
-}
-
-// RegenerateKey gives an application a new key.
-func RegenerateKey(ctx context.Context, op *core.Op, id uuid.UUID) (*Application, error) {
-	return Records.Update(ctx, op, id, audit.KeyRegenerated, func(app *Application) error {
-		app.setKey()
-		app.keyedAt = op.Now
-		return nil
-	})
-}
-
-// HasKeySince reports whether an application got its key at a time or later.
-func (app *Application) HasKeySince(t time.Time) bool {
-	keyed := app.keyedAt
-	if keyed.IsZero() {
-		keyed = app.CreatedAt
-	}
-	return !keyed.Before(t)
 }

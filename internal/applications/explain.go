@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
@@ -72,7 +72,7 @@ func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
 			return nil, err
 		}
 		q.Containers = row.Containers
-		seen = append(seen, core.Entity{Type: row.Type, ID: row.ID})
+		seen = append(seen, core.Entity{Type: row.Type, ID: row.ID, Use: &core.TokenUse{ID: row.ID, Ord: uuid.UUID(row.Ord)}})
 	}
 	return h.explain(&q), op.LogReads(ctx, audit.Read, seen...)
 }
@@ -172,8 +172,8 @@ func (h *holder) explain(q *Question) *Answer {
 		a.Reason = map[bool]string{true: "The permission is held.", false: "The permission is not held."}[a.Allowed]
 		return a
 	}
-	d := h.grant.DecideTo(q.Permission, q.TokenID, q.Containers, "")
-	a.Transform, a.To, a.Allowed = d.Transform, d.To, d.Transform != access.None || len(d.To) > 0
+	d := h.grant.DecideTo(q.Permission, q.TokenID, q.Containers, access.Target{})
+	a.Transform, a.To, a.Allowed = d.Transform, d.To.Common(), d.Transform != access.None || len(d.To.Common()) > 0
 	for _, l := range h.grant.Explain(q.Permission, q.TokenID, q.Containers) {
 		a.Looks = append(a.Looks, h.look(l))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/identity"
 )
 
 // Params are the parameters of an application. Package vault documents the
@@ -18,6 +19,9 @@ type Params struct {
 	Permissions []string      `json:"permissions,omitempty"`
 	Rules       []access.Rule `json:"rules,omitempty"`
 	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
+	// Identities are the workloads that may act as the application with a JWT.
+	Identities []identity.Identity `json:"identities,omitempty"`
+	CreateKey  *bool               `json:"create_key,omitempty"`
 }
 
 // Read reads the JSON form.
@@ -26,6 +30,8 @@ func (p *Params) Read(r *form.Reader) {
 	p.Permissions = r.Texts("permissions")
 	p.Rules = ReadRules(r)
 	p.ExpiresAt = r.Moment("expires_at")
+	r.Each("identities", func(r *form.Reader) { p.Identities = append(p.Identities, identity.Read(r)) })
+	p.CreateKey = r.OptionalBool("create_key")
 }
 
 // UnmarshalJSON reads the JSON form strictly.
@@ -51,8 +57,9 @@ func ReadRules(r *form.Reader) []access.Rule {
 }
 
 // checked validates the parameters and returns them in their stored form.
-// Loopback is as for [access.Check].
-func (p Params) checked(now time.Time, loopback bool) (Params, error) {
+// Loopback is as for [access.Check], and must as for [identity.Check]; identities are
+// not checked if it is nil.
+func (p Params) checked(now time.Time, loopback bool, must func(string) ([]string, bool)) (Params, error) {
 	bad := &form.Problems{}
 	p.problems(now, bad)
 	switch holder := access.Holder(p.Type); holder {
@@ -62,6 +69,11 @@ func (p Params) checked(now time.Time, loopback bool) (Params, error) {
 		p.Rules, p.Permissions = rules, permissions
 	default:
 		bad.Add("type", "must be public, private or management")
+	}
+	if p.Type == string(access.Public) && len(p.Identities) > 0 {
+		bad.Add("identities", "must be empty: a public key is for browsers, which are no workloads")
+	} else if must != nil {
+		p.Identities = identity.Check("identities", p.Identities, must, bad)
 	}
 	return p, fault.Of(bad)
 }
@@ -86,7 +98,7 @@ func (p *Params) Same(q *Params) bool {
 	a, b := *p, *q
 	a.Type, b.Type = cmp.Or(p.Type, q.Type), cmp.Or(q.Type, p.Type)
 	a, b = a.plain(), b.plain()
-	return a.Name == b.Name && a.Type == b.Type && a.ExpiresAt.Equal(b.ExpiresAt) && slices.Equal(a.Permissions, b.Permissions) &&
+	return a.Name == b.Name && a.Type == b.Type && a.ExpiresAt.Equal(b.ExpiresAt) && identity.Same(a.Identities, b.Identities) && slices.Equal(a.Permissions, b.Permissions) &&
 		slices.EqualFunc(a.Rules, b.Rules, func(x, y access.Rule) bool {
 			return x.Description == y.Description && x.Priority == y.Priority && x.Container == y.Container && x.Transform == y.Transform &&
 				slices.Equal(x.Conditions, y.Conditions) && slices.Equal(x.Permissions, y.Permissions) && slices.Equal(x.Destinations, y.Destinations)
@@ -96,7 +108,7 @@ func (p *Params) Same(q *Params) bool {
 // plain returns the parameters in their stored form, with sorted lists. It
 // ignores problems.
 func (p Params) plain() Params {
-	p, _ = p.checked(time.Time{}, true)
+	p, _ = p.checked(time.Time{}, true, nil)
 	p.Permissions = slices.Sorted(slices.Values(p.Permissions))
 	p.Rules = slices.SortedFunc(slices.Values(p.Rules), func(a, b access.Rule) int { return a.Priority - b.Priority })
 	for i := range p.Rules {

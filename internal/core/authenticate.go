@@ -3,17 +3,18 @@ package core
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/identity"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -26,16 +27,12 @@ type Application struct {
 	Permissions []string      `json:"permissions,omitempty"`
 	Rules       []access.Rule `json:"rules,omitempty"`
 	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
-
-	key storage.Key
-}
-
-// KeyMark identifies the current key of the application. A new key has another mark.
-func (a *Application) KeyMark() string { return hex.EncodeToString(a.key[:]) }
-
-// Expired reports whether the application has expired.
-func (a *Application) Expired(now time.Time) bool {
-	return !a.ExpiresAt.IsZero() && !a.ExpiresAt.After(now)
+	Keys        []Key         `json:"keys,omitempty"`
+	// Generation counts how often all keys were replaced.
+	Generation int `json:"generation,omitempty"`
+	// Identities are the workloads that may act as the application with a JWT.
+	Identities []identity.Identity `json:"identities,omitempty"`
+	Hold       Hold                `json:"hold,omitempty"`
 }
 
 // principal returns the application as the principal of an identity.
@@ -50,7 +47,7 @@ func (a *Application) principal() (*principal, error) {
 }
 
 // Session is the document of a session, as it is sealed. It names its creator and
-// its authorizer, and the keys they used. Its rights are computed at each use from
+// its authorizer, and what they showed to act: see [Identity.Credential]. Its rights are computed at each use from
 // the current rights of the authorizer.
 type Session struct {
 	Application    uuid.UUID `json:"application"`
@@ -64,15 +61,23 @@ type Session struct {
 // appKey is the key of the cache of applications.
 type appKey struct{ tenant, id uuid.UUID }
 
-// Authenticate returns the caller that an API key identifies.
+// Authenticate returns the caller that an API key identifies, or the id of an
+// application with a JWT after a colon.
 func (v *Vault) Authenticate(ctx context.Context, key string) (Caller, error) {
-	if !ids.ValidKey(key) {
+	application, jwt, isJWT := splitJWT(key)
+	if !isJWT && !ids.ValidKey(key) {
 		return Caller{}, fault.ErrUnauthenticated
 	}
 	if err := v.Alive(); err != nil {
 		return Caller{}, err
 	}
-	who, err := v.holder(ctx, ids.HashKey(key))
+	var who *principal
+	var err error
+	if isJWT {
+		who, err = v.identifyWorkload(ctx, application, jwt)
+	} else {
+		who, err = v.holder(ctx, ids.HashKey(key))
+	}
 	if err != nil {
 		return Caller{}, err
 	}
@@ -99,6 +104,11 @@ func (op *Op) renew(ctx context.Context) error {
 		who, err = at.follow(ctx, who.app.ID)
 		if errors.Is(err, fault.ErrNotFound) {
 			return fault.ErrUnauthenticated // the application was deleted
+		}
+		if work := op.who.shown.workload; err == nil && work != nil {
+			if who = who.shownBy(*work); who == nil {
+				return fault.ErrUnauthenticated // the identity was removed
+			}
 		}
 	case at.tx != nil: // reads of a transaction are not cached
 		who, err = op.Vault.identify(ctx, who.key, at.Unit)
@@ -181,11 +191,11 @@ func (op *Op) application(ctx context.Context, id uuid.UUID) (*Application, erro
 	return own.openApplication(ctx, rec)
 }
 
+// openApplication opens the record of an application that is about to act.
 func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
 	app := &Application{}
 	err := op.OpenRecord(ctx, rec, app)
-	app.key = rec.Key
-	return app, err
+	return app, cmp.Or(err, app.Hold.Err(audit.Application))
 }
 
 // identify reads the holder of a key. A record is sealed under the hash of its
@@ -211,8 +221,8 @@ func (v *Vault) identify(ctx context.Context, key storage.Key, unit Unit) (*prin
 		return nil, err
 	}
 	switch rec.Kind {
-	case audit.Application:
-		return op.identifyApplication(ctx, &rec)
+	case KindKey:
+		return op.identifyKey(ctx, &rec)
 	case audit.Session:
 		return op.identifySession(ctx, &rec)
 	default:
@@ -220,25 +230,54 @@ func (v *Vault) identify(ctx context.Context, key storage.Key, unit Unit) (*prin
 	}
 }
 
-func (op *Op) identifyApplication(ctx context.Context, rec *storage.Record) (*principal, error) {
-	key := rec.Key
-	app, err := op.openApplication(ctx, rec)
-	if err != nil {
-		op.Vault.Logger.ErrorContext(ctx, "an application's record cannot be decrypted", "tenant", op.Tenant(), "error", err)
+// identifyKey returns the application of a key, if the application has the key.
+func (op *Op) identifyKey(ctx context.Context, rec *storage.Record) (*principal, error) {
+	var doc KeyRecord
+	err := op.OpenRecord(ctx, rec, &doc)
+	if Unreadable(err) {
+		op.Vault.Logger.ErrorContext(ctx, "the record of an API key cannot be decrypted", "tenant", op.Tenant(), "error", err)
 		return nil, fault.ErrUnauthenticated
 	}
-	if rec.Key != key {
-		return nil, fault.ErrUnauthenticated // the key was regenerated after the lookup
+	if err != nil {
+		return nil, err
+	}
+	app, err := op.readApplication(ctx, doc.Application)
+	i := -1
+	if app != nil {
+		i = slices.IndexFunc(app.Keys, func(k Key) bool { return k.ID == uuid.UUID(rec.ID) && k.Hash == rec.Key })
+	}
+	switch {
+	case errors.Is(err, fault.ErrNotFound), err == nil && i < 0:
+		return nil, fault.ErrUnauthenticated // deleted since the lookup
+	case errors.Is(err, fault.ErrForbidden) && i >= 0:
+		return nil, err // it is suspended
+	case Unreadable(err), errors.Is(err, fault.ErrForbidden):
+		op.Vault.Logger.ErrorContext(ctx, "an application's record cannot be decrypted", "tenant", op.Tenant(), "error", err)
+		return nil, fault.ErrUnauthenticated
+	case err != nil:
+		return nil, err
 	}
 	who, err := app.principal()
 	if err != nil {
 		return nil, err
 	}
-	who.key = key
-	if op.tx == nil {
-		op.Vault.revisions.noteKey(key, recordKey{op.TenantID(), rec.ID, rec.Kind})
+	who.key, who.shown.key = rec.Key, app.Keys[i]
+	who.endBy(app.Keys[i].ExpiresAt)
+	if op.tx == nil && who.live(op.Now) == nil {
+		op.Vault.revisions.noteKey(rec.Key, recordKey{op.TenantID(), storage.ID(app.ID), audit.Application})
+		op.Vault.noteUse(op.Tenant(), app.Keys[i].ID, doc.UsedAt, op.Now)
 	}
 	return who, nil
+}
+
+// readApplication reads an application that is about to act. For a suspended
+// application it returns the error as well.
+func (op *Op) readApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
+	rec, err := op.Record(ctx, audit.Application, id)
+	if err != nil {
+		return nil, err
+	}
+	return op.openApplication(ctx, rec)
 }
 
 func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*principal, error) {
@@ -247,7 +286,7 @@ func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*princi
 		op.Vault.Logger.ErrorContext(ctx, "a session's record cannot be decrypted", "tenant", op.Tenant(), "error", err)
 		return nil, fault.ErrUnauthenticated
 	}
-	app, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
+	app, end, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +295,7 @@ func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*princi
 		session: uuid.UUID(rec.ID), unauthorized: !s.Authorized,
 	}
 	who.endBy(rec.ExpiresAt)
-	who.endBy(app.ExpiresAt)
+	who.endBy(end)
 	if s.Authorized {
 		who.grant, err = op.sessionGrant(ctx, &s, who)
 	}
@@ -280,11 +319,11 @@ func (op *Op) sessionGrant(ctx context.Context, s *Session, who *principal) (*ac
 	if err != nil || s.AuthorizerKey == "" {
 		return grant, err // the tenant itself may grant everything
 	}
-	authorizer, err := op.KeyHolder(ctx, s.AuthorizedBy, s.AuthorizerKey)
+	authorizer, end, err := op.KeyHolder(ctx, s.AuthorizedBy, s.AuthorizerKey)
 	if err != nil {
 		return nil, err
 	}
-	who.endBy(authorizer.ExpiresAt)
+	who.endBy(end)
 	now, err := access.New(authorizer.Rules, authorizer.Permissions)
 	if err != nil {
 		return nil, err
@@ -292,21 +331,23 @@ func (op *Op) sessionGrant(ctx context.Context, s *Session, who *principal) (*ac
 	return grant.DelegatedBy(now), nil
 }
 
-// KeyHolder returns an application if its current key has the mark, and otherwise
-// ErrUnauthenticated.
-func (op *Op) KeyHolder(ctx context.Context, id uuid.UUID, mark string) (*Application, error) {
-	rec, err := op.Record(ctx, audit.Application, id)
+// KeyHolder returns an application that still has the credential with a mark, and
+// when the first of the two expires. Otherwise it returns ErrUnauthenticated.
+func (op *Op) KeyHolder(ctx context.Context, id uuid.UUID, mark string) (*Application, time.Time, error) {
+	app, err := op.readApplication(ctx, id)
 	if errors.Is(err, fault.ErrNotFound) {
-		return nil, fault.ErrUnauthenticated
+		return nil, time.Time{}, fault.ErrUnauthenticated
 	}
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
-	app, err := op.openApplication(ctx, rec)
-	if err == nil && app.KeyMark() != mark {
-		return nil, fault.ErrUnauthenticated
+	end, ok := app.holds(mark)
+	if !ok {
+		return nil, time.Time{}, fault.ErrUnauthenticated
 	}
-	return app, err
+	who := principal{expiresAt: end}
+	who.endBy(app.ExpiresAt)
+	return app, who.expiresAt, nil
 }
 
 // Holder reads an application as an identity, whether it has expired or not.

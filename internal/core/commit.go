@@ -57,7 +57,7 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	err = to.Write(ctx, ch)
 	_, refused := fault.Guard(err)
 	switch {
-	case refused, errors.Is(err, storage.ErrLate):
+	case refused, errors.Is(err, storage.ErrLate) && !ch.Unsure:
 		l.Failed(op.Tenant(), ch.Logs)
 	case err == nil && op.tx == nil:
 		l.Written(op.Tenant(), ch.Logs)
@@ -77,7 +77,7 @@ func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	}
 	state, err := op.keys(ctx, op.Tenant(), false)
 	if errors.Is(err, fault.ErrNoTenant) || Unreadable(err) || KeyDenied(err) {
-		ring, err := keyring.Own(ctx, op.Vault.Store, op.Vault.Master)
+		ring, err := keyring.Own(ctx, op.Vault.Store, op.Vault.Root)
 		return ring, true, err
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 
 // UseVaultRing lets the entries of the operation have a MAC under the vault's own keys.
 func (op *Op) UseVaultRing(ctx context.Context) (err error) {
-	op.vaultRing, err = keyring.Own(ctx, op.Vault.Store, op.Vault.Master)
+	op.vaultRing, err = keyring.Own(ctx, op.Vault.Store, op.Vault.Root)
 	return err
 }
 

@@ -22,16 +22,23 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Config holds the dependencies of operations. All fields except Observe and
-// OpenKey are required.
+// Config holds the dependencies of operations. All fields except Observe,
+// OpenKey and VerifyJWT are required.
 type Config struct {
-	Store  storage.Storage
-	Master seal.AEAD
+	Store storage.Storage
+	// Root wraps the rings of tenants: see [keyring.Root].
+	Root   seal.AEAD
 	Clock  func() time.Time
 	Logger *slog.Logger
 	// Mac returns the keyed hash of a log entry under the ring of its tenant, or, if
 	// own is set, under the ring of the vault.
 	Mac func(ring *seal.Ring, tenant uuid.UUID, own bool, entry storage.Log) storage.Hash
+
+	// VerifyJWT verifies the JWT of a workload; nil if there are no issuers. MustClaims
+	// returns the claims of which an identity of an issuer names at least one, and
+	// whether there is such an issuer.
+	VerifyJWT  func(ctx context.Context, jwt string) (claims map[string]any, err error)
+	MustClaims func(issuer string) ([]string, bool)
 
 	// OpenKey opens a tenant's own key; nil if the program has no such function.
 	OpenKey func(ctx context.Context, uri string) (seal.AEAD, error)
@@ -80,7 +87,12 @@ type Vault struct {
 	// the first operation.
 	Ledger Ledger
 
-	node uuid.UUID // of this process
+	node   uuid.UUID // of this process
+	opened time.Time // when this process has opened the vault
+	outage keyOutage // of the master key
+
+	ownSeen ownKeysSeen
+
 	ids  ids.Source
 	auth *Cache[storage.Key, *principal]
 	apps *Cache[appKey, *principal]
@@ -89,6 +101,8 @@ type Vault struct {
 	revisions revisions
 	denials   denials
 	pings     pings
+	keyUses   keyUses
+	workloads workloads
 	closed    atomic.Bool
 }
 
@@ -98,6 +112,7 @@ func New(cfg Config) *Vault {
 		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon, node: uuid.New(),
 		auth: NewCache[storage.Key, *principal](), apps: NewCache[appKey, *principal](),
 	}
+	v.opened = v.Now()
 	v.Own = keyring.NewOwnKeys(keyring.OwnConfig{
 		Open: v.OpenKey, Age: v.KeyAge, Grace: v.KeyGrace, Now: v.Now, Logger: v.Logger,
 		Drop: func(tenants []uuid.UUID) { v.Tenants.DropKeys(tenants) }, Changed: v.ownKeyChanged,
@@ -114,6 +129,9 @@ func (v *Vault) NewID(at time.Time) uuid.UUID { return v.ids.At(at) }
 
 // Close makes all later operations fail with ErrClosed.
 func (v *Vault) Close() {
+	ctx, done := context.WithTimeout(context.Background(), closeUses)
+	defer done()
+	v.WriteUses(ctx)
 	v.closed.Store(true)
 	v.Own.Close()
 }

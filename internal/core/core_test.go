@@ -14,10 +14,10 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{store: &counting{Storage: db}, tenant: uuid.New()}
 	w.now.Store(new(time.Now()))
 	w.Vault = New(Config{
-		Store: w.store, Master: master, Clock: func() time.Time { return *w.now.Load() }, Logger: slog.New(slog.DiscardHandler),
+		Store: w.store, Root: master, Clock: func() time.Time { return *w.now.Load() }, Logger: slog.New(slog.DiscardHandler),
 		Mac:     func(*seal.Ring, uuid.UUID, bool, storage.Log) storage.Hash { return storage.Hash{} },
 		ReadAge: time.Second, MaxBytes: 1 << 20, MaxTokens: 10, MaxPageBytes: 1 << 20, MaxMemory: 1 << 30, Observe: w.observe,
 	})
@@ -73,7 +73,7 @@ func (w *world) observe(ctx context.Context, e Event) (context.Context, func(err
 func (w *world) addTenant(t *testing.T, master seal.AEAD) {
 	t.Helper()
 	ring := must.Get(seal.NewRing(w.Now()))(t)
-	wrapped := must.Get(keyring.Wrap(t.Context(), master, ring, storage.ID(w.tenant)))(t)
+	wrapped := must.Get(ring.Wrap(master, w.tenant))(t)
 	op := &Op{Caller: w.Owner(w.tenant), State: &State{Ring: ring, ReadAt: time.Now()}, Now: w.Now()}
 	rec := storage.Record{Kind: keyring.KindTenant, ID: op.TenantID(), Name: "Acme", CreatedAt: op.Now}
 	w.add(t, op, rec, Tenant{ID: w.tenant, Name: "Acme"}, storage.Record{Kind: keyring.KindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: op.Now})
@@ -99,8 +99,10 @@ func begun(t *testing.T, c Caller) *Op {
 func (w *world) application(t *testing.T, expires time.Time) string {
 	t.Helper()
 	op, key := begun(t, w.Owner(w.tenant)), ids.NewKey(ids.PrivateKey)
-	app := Application{ID: op.NewID(), TenantID: w.tenant, Type: "private", Permissions: []string{access.TokenRead}, ExpiresAt: expires}
-	w.add(t, op, storage.Record{Kind: audit.Application, ID: storage.ID(app.ID), Key: ids.HashKey(key), CreatedAt: op.Now}, app)
+	k := Key{ID: op.NewID(), Hash: ids.HashKey(key), CreatedAt: op.Now}
+	app := Application{ID: op.NewID(), TenantID: w.tenant, Type: "private", Permissions: []string{access.TokenRead}, ExpiresAt: expires, Keys: []Key{k}}
+	w.add(t, op, storage.Record{Kind: audit.Application, ID: storage.ID(app.ID), CreatedAt: op.Now}, app)
+	w.add(t, op, k.Row(), KeyRecord{Application: app.ID})
 	return key
 }
 

@@ -132,3 +132,7 @@ func (s *Skew) Compare(ctx context.Context, clock storage.Clock, logger *slog.Lo
 func (s *Skew) Watch(ctx context.Context, clock storage.Clock, logger *slog.Logger) {
 	pace.Every(ctx, compareEach, func() { s.Compare(ctx, clock, logger) })
 }
+
+// OneWait returns a context for the calls that belong to one request. While the
+// database is out of reach, they share one time limit.
+func OneWait(ctx context.Context) context.Context { return storage.OneWait(ctx) }

@@ -40,6 +40,7 @@ type principal struct {
 	grant  *access.Grant
 	rights Rights // the source of grant; empty for the tenant itself
 
+	shown   credential   // to act as the application
 	key     storage.Key  // the API key that the identity follows; zero for none
 	app     *Application // nil for the tenant itself; without a key it is followed
 	session uuid.UUID    // zero unless the key is a session's
@@ -242,6 +243,9 @@ func (id Identity) Creator() uuid.UUID {
 func (id Identity) Actor() (actor uuid.UUID, kind, name string) {
 	if u := id.user(); u != nil {
 		return u.id, ActorUser, u.name
+	}
+	if w := id.who.shown.workload; w != nil {
+		return id.who.app.ID, ActorApplication, w.subject
 	}
 	if id.who.app != nil {
 		return id.who.app.ID, ActorApplication, ""

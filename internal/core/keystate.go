@@ -9,152 +9,178 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// kindKeyState is the kind of the record about the last outage of the master key. It
-// belongs to no tenant, and is not sealed, because it is written while there is no
-// key. All nodes share it, so that each change of state gets one entry in the logs.
-const kindKeyState = "key_state"
+// kindKeyState is the kind of the record about the entries of the last outage of the
+// master key. It belongs to no tenant, and the vault's own keys seal it. All nodes
+// share it, so that an outage usually gets one set of entries. It has no words: each
+// node enters what it has observed itself. A missing or older record costs further
+// entries, never entries.
+var kindKeyState = seal.RecordKind("key_state")
 
-// keyOutage is the record of an outage. When the entries are in all logs, only
-// Ended is left.
+// keyOutage is an outage of the master key as this node has observed it.
 type keyOutage struct {
-	States []keyring.KeyState `json:"states,omitempty"`
-	Since  time.Time          `json:"since,omitzero"`
-	Ended  time.Time          `json:"ended,omitzero"`
+	states []keyring.KeyState
+	since  time.Time
+	after  storage.ID // the last tenant whose log has the entries of this node
+}
 
-	// The node Owner writes the entries until Until. After is the last tenant whose
-	// log has them.
-	Owner uuid.UUID  `json:"owner,omitzero"`
-	Until time.Time  `json:"until,omitzero"`
+// entering records how far the entries of an outage have come.
+type entering struct {
+	// The node Owner writes them since Began, and has the lease until Until. After is
+	// the last tenant whose log has them. When all have them, Ended is set.
+	Owner uuid.UUID  `json:"owner"`
+	Began time.Time  `json:"began"`
+	Until time.Time  `json:"until"`
 	After storage.ID `json:"after,omitzero"`
-
-	stored bool
-	rev    int64
+	Ended time.Time  `json:"ended,omitzero"`
 }
 
 const (
 	outageLease = time.Minute
 	outagePage  = 256
+	// outageWait is how long a node leaves the entries to others whose record it
+	// cannot replace. Then it writes them in any case.
+	outageWait = 5 * time.Minute
 )
 
 var errOutageLeased = errors.New("another node is writing the entries")
 
-// readOutage returns the last outage.
-func (v *Vault) readOutage(ctx context.Context) (o keyOutage, err error) {
-	recs, err := v.Store.Records(ctx, storage.ID{}, kindKeyState, []storage.ID{{}})
-	if err != nil || len(recs) == 0 {
-		return o, err
-	}
-	if err := json.Unmarshal(recs[0].Body, &o); err != nil {
-		return o, fault.Wrap(errDocument, "the record of an outage of the master key")
-	}
-	o.stored, o.rev = true, recs[0].Rev
-	return o, nil
-}
-
-// writeOutage stores the outage at its revision.
-func (v *Vault) writeOutage(ctx context.Context, o *keyOutage) error {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	rec := storage.Record{Kind: kindKeyState, Body: body, CreatedAt: v.Now()}
-	ch := &storage.Change{Now: v.Now()}
-	if !o.stored {
-		ch.InsertRecords = []storage.Record{rec}
-	} else {
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: o.rev, Record: rec}}
-	}
-	err = v.Store.Write(ctx, ch)
-	o.rev++
-	return err
-}
-
-// KeyChanged records a change of state of the master key. While the key cannot be
+// KeyChanged takes in a change of state of the master key. While the key cannot be
 // used, nothing can be entered in the logs, so the entries are written when it is
 // available again. First of all, back deletes what has expired since.
 func (v *Vault) KeyChanged(ctx context.Context, c keyring.KeyChange, back func(context.Context)) error {
-	o, err := v.readOutage(ctx)
-	switch {
-	case err != nil:
-		return err
-	case c.To != keyring.KeyOK:
-		return v.noteOutage(ctx, o, c)
-	case len(o.States) == 0:
+	o := &v.outage // Changed is called by one goroutine at a time
+	if c.To != keyring.KeyOK {
+		if len(o.states) == 0 {
+			o.since = c.At
+		}
+		if !slices.Contains(o.states, c.To) {
+			o.states = append(o.states, c.To)
+		}
 		return nil
-	case o.Owner != v.node && v.Now().Before(o.Until):
-		return errOutageLeased
+	}
+	if len(o.states) == 0 {
+		return nil
 	}
 	back(ctx)
-	err = v.endOutage(ctx, &o)
-	if errors.Is(err, storage.ErrStale) {
-		return errOutageLeased
+	if err := v.endOutage(ctx, c.At); err != nil {
+		return err
 	}
-	return err
+	*o = keyOutage{}
+	return nil
 }
 
-// noteOutage stores that an outage began, unless another node did, or has even
-// entered its end in the logs.
-func (v *Vault) noteOutage(ctx context.Context, o keyOutage, c keyring.KeyChange) error {
-	if slices.Contains(o.States, c.To) || !c.At.After(o.Ended) {
-		return nil
-	}
-	if len(o.States) == 0 {
-		o = keyOutage{Since: c.At, stored: o.stored, rev: o.rev}
-	}
-	o.States = append(o.States, c.To)
-	return v.writeOutage(ctx, &o)
-}
-
-// endOutage enters an outage and its end in the logs of all tenants. Another node continues after an interruption.
-func (v *Vault) endOutage(ctx context.Context, o *keyOutage) error {
-	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: outagePage, Before: o.After}
-	for {
-		o.Owner, o.Until = v.node, v.Now().Add(outageLease)
-		if err := v.writeOutage(ctx, o); err != nil {
-			return err
-		}
-		recs, _, err := v.Store.ListRecords(ctx, filter)
-		if err != nil {
-			return err
-		}
-		if len(recs) == 0 {
-			break
-		}
-		page := make([]storage.ID, len(recs))
-		for i := range recs {
-			page[i] = recs[i].Tenant
-		}
-		if err := v.enterOutage(ctx, page, o); err != nil {
-			return err
-		}
-		o.After = page[len(page)-1]
-		filter.Before = o.After
-	}
-	return v.writeOutage(ctx, &keyOutage{Ended: v.Now(), stored: true, rev: o.rev})
-}
-
-// enterOutage enters an outage and its end in the logs of some tenants. The entries
-// have a MAC under the keys of the vault itself.
-func (v *Vault) enterOutage(ctx context.Context, tenants []storage.ID, o *keyOutage) error {
-	ring, err := keyring.Own(ctx, v.Store, v.Master)
+// endOutage enters this node's outage, which ended at a time, in the logs of all
+// tenants, unless another node has done so. After an interruption it continues.
+func (v *Vault) endOutage(ctx context.Context, at time.Time) error {
+	ring, err := keyring.Own(ctx, v.Store, v.Root)
 	if err != nil {
 		return err
 	}
-	return v.forEach(tenants, func(op *Op) error {
+	stored := &keyring.Document{Kind: kindKeyState, Field: "outage", Store: v.Store, Ring: ring}
+	plain, rev, err := stored.Read(ctx)
+	if err != nil && rev == nil {
+		return err
+	}
+	o, now, was := &v.outage, v.Now(), entering{}
+	if err == nil && plain != nil && json.Unmarshal(plain, &was) == nil && !was.Began.Before(o.since) { // about this outage
+		switch {
+		case !was.Ended.IsZero():
+			return nil
+		case was.Owner != v.node && now.Before(was.Until):
+			return errOutageLeased
+		case o.after.IsZero():
+			o.after = was.After // another node was interrupted
+		}
+	}
+	next := entering{Owner: v.node, Began: now}
+	save := func() error {
+		next.Until, next.After = v.Now().Add(outageLease), o.after
+		err := writeEntering(ctx, stored, &next, &rev, v.Now())
+		if refused := errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrExists); !refused {
+			return err
+		}
+		if v.Now().Sub(at) < outageWait {
+			return errOutageLeased
+		}
+		return nil // the record cannot be replaced; further entries are better than none
+	}
+	for {
+		if err := save(); err != nil {
+			return err
+		}
+		more, err := v.enterOutage(ctx, ring)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	next.Ended = v.Now()
+	if err := save(); !errors.Is(err, errOutageLeased) {
+		return err
+	}
+	return nil
+}
+
+// writeEntering stores how far the entries have come, in place of a revision.
+func writeEntering(ctx context.Context, stored *keyring.Document, e *entering, rev **int64, now time.Time) error {
+	plain, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if err := stored.Write(ctx, plain, *rev, now); err != nil {
+		return err
+	}
+	next := int64(0)
+	if *rev != nil {
+		next = **rev + 1
+	}
+	*rev = &next
+	return nil
+}
+
+// enterOutage enters this node's outage and its end in the logs of the next tenants.
+// The entries have a MAC under the keys of the vault itself. It reports whether there
+// may be more tenants.
+func (v *Vault) enterOutage(ctx context.Context, ring *seal.Ring) (more bool, err error) {
+	o := &v.outage
+	recs, _, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: keyring.KindTenant, Limit: outagePage, Before: o.after})
+	if err != nil || len(recs) == 0 {
+		return false, err
+	}
+	tenants := make([]storage.ID, len(recs))
+	for i := range recs {
+		tenants[i] = recs[i].Tenant
+	}
+	err = v.forEach(tenants, func(op *Op) error {
 		op.vaultRing = ring
 		ch := op.Change()
-		for _, state := range o.States {
+		for _, state := range o.states {
 			ch.Logs = append(ch.Logs, op.keyEntry("Key "+string(state)))
 		}
-		ch.Logs = append(ch.Logs, op.keyEntry("Key available again; unavailable since "+o.Since.UTC().Format(time.RFC3339)))
+		ch.Logs = append(ch.Logs, op.keyEntry(availableAgain(o.since)))
 		return op.Apply(ctx, ch)
 	})
+	if err == nil {
+		o.after = tenants[len(tenants)-1]
+	}
+	return true, err
+}
+
+// availableAgain returns the message at the end of an outage. The time is zero if
+// this node has not observed its beginning.
+func availableAgain(since time.Time) string {
+	if since.IsZero() {
+		return "Key available again"
+	}
+	return "Key available again; unavailable since " + since.UTC().Format(time.RFC3339)
 }
 
 func (op *Op) keyEntry(message string) storage.Log {

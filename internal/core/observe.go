@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -27,8 +27,12 @@ type Event struct {
 	Header   http.Header // of a request to a destination; otherwise nil
 }
 
-// KindCall is the kind of the event of a verb.
-const KindCall = "call"
+// KindCall is the kind of the event of a verb, and KindEcho of a response in which
+// data was replaced.
+const (
+	KindCall = "call"
+	KindEcho = "echo"
+)
 
 // Tell reports the start of work to the observer, if one is set. The returned
 // function must be called with the result when the work has ended.
@@ -115,6 +119,9 @@ type Entity struct {
 	Type, ID string
 	// Host is where data of a token was sent that the caller may not see, or "".
 	Host string
+	// Use is how much of a token was seen. It is nil for other entities, and may be
+	// nil if no response is stored.
+	Use *TokenUse
 }
 
 // Entry returns a log entry of the caller about an entity.
@@ -130,10 +137,14 @@ func (op *Op) Entry(operation, entityType, entityID string) storage.Log {
 }
 
 // LogReads enters that entities were read or used. The entries are in the database
-// when it returns, so that no value is shown without an entry in the log.
+// when it returns, so that no value is shown without an entry in the log. A
+// response that will be stored depends on the tokens among the entities.
 func (op *Op) LogReads(ctx context.Context, operation string, seen ...Entity) error {
 	if len(seen) == 0 {
 		return nil
+	}
+	if uses := op.Uses(ctx); uses != nil {
+		op.bind(uses, seen)
 	}
 	ch := op.changeOfLogs(len(seen))
 	ch.Relaxed = true

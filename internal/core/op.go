@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -130,6 +130,9 @@ func (op *Op) Start(ch *storage.Change) {
 // used, or if the keys were replaced. The change is then sealed again under the
 // current keys.
 func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
+	if uses := op.Uses(ctx); uses != nil {
+		uses.wrote(ch)
+	}
 	if op.pending != nil && !(ch.Relaxed && op.pending.Leased) {
 		op.pending.add(ch, op.State.Ring)
 		return nil
@@ -161,6 +164,9 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 // commitSealed writes a change whose keys must stay valid until the write, or the
 // transaction of the application, ends. If the keys have been replaced, it seals the
 // change again.
+//
+// A change that may have been applied is written again even if the caller has left,
+// so that the result is no guess. If it remains unknown, the error says so.
 func (op *Op) commitSealed(ctx context.Context, ch *storage.Change) error {
 	for range MaxAttempts {
 		if op.State != nil && seal.InChange(ch) {
@@ -170,15 +176,32 @@ func (op *Op) commitSealed(ctx context.Context, ch *storage.Change) error {
 		if !errors.Is(err, storage.ErrLate) {
 			return err
 		}
-		from := op.State.Ring
-		if err := op.Reload(ctx); err != nil {
-			return err
+		if ch.Unsure {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+			defer cancel()
 		}
-		if err := op.Reseal(ch, from); err != nil {
-			return err
+		from := op.State.Ring
+		err = op.Reload(ctx)
+		if err == nil {
+			err = op.Reseal(ch, from)
+		}
+		if err != nil {
+			return unknownIf(ch.Unsure, err)
 		}
 	}
-	return fault.ErrFaster
+	return unknownIf(ch.Unsure, fault.ErrFaster)
+}
+
+// settleTimeout bounds the time to find out whether a change was applied.
+const settleTimeout = 30 * time.Second
+
+// unknownIf returns the error for a change that may have been applied.
+func unknownIf(unsure bool, err error) error {
+	if !unsure {
+		return err
+	}
+	return fmt.Errorf("%w: the change may or may not have been applied: %w", storage.ErrUnavailable, err)
 }
 
 // Reseal seals a change from another ring under the keys of the operation, and
@@ -279,11 +302,15 @@ func (op *Op) openRecord(ctx context.Context, rec *storage.Record, doc any) (aga
 // the message of the operation. With evidence the entry includes the revision, so
 // that an older row contradicts the log.
 func (op *Op) SaveRecord(ctx context.Context, operation, message string, rec *storage.Record) error {
-	ch := op.Change()
+	return op.SaveRecordWith(ctx, op.Change(), operation, message, rec)
+}
+
+// SaveRecordWith is SaveRecord as a part of a change.
+func (op *Op) SaveRecordWith(ctx context.Context, ch *storage.Change, operation, message string, rec *storage.Record) error {
 	if rec.Rev == 0 {
-		ch.InsertRecords = []storage.Record{*rec}
+		ch.InsertRecords = append(ch.InsertRecords, *rec)
 	} else {
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: *rec}}
+		ch.UpdateRecords = append(ch.UpdateRecords, storage.RecordUpdate{Rev: rec.Rev - 1, Record: *rec})
 	}
 	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
 	entry.Message = cmp.Or(message, entry.Message)
@@ -329,18 +356,26 @@ func Retry(do func() error) error {
 }
 
 // SkipStale writes rows together. If some of them were changed in between, it writes
-// the rows one by one and skips those.
+// the rows one by one and skips those. The rows keep their duplicate keys. A key that
+// is taken therefore means that the row was changed or deleted, and another row has
+// the key now.
 func SkipStale[T any](rows []T, write func([]T) error) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := write(rows); !errors.Is(err, storage.ErrStale) {
+	if err := write(rows); !skips(err) {
 		return err
 	}
 	for i := range rows {
-		if err := write(rows[i : i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
+		if err := write(rows[i : i+1]); err != nil && !skips(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// skips reports whether a row was changed or deleted after it was read.
+func skips(err error) bool {
+	conflict, _ := fault.Guard(err)
+	return errors.Is(err, storage.ErrStale) || conflict != nil && conflict.Kind == storage.DuplicateTaken
 }

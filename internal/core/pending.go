@@ -12,7 +12,7 @@ import (
 type Pending struct {
 	// Leased means that the work has effects outside the database.
 	Leased bool
-	// Uses are the tokens that the response of a run depends on.
+	// Uses are the tokens that the response depends on.
 	Uses TokenUses
 
 	mu      sync.Mutex

@@ -7,70 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
-	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault/internal/access"
 )
-
-// maxUses is the maximum number of tokens that a response can depend on. A
-// response with more dependencies is not replayed.
-const maxUses = 1000
-
-// TokenUse is a token that a run of code used, with the identity of the run and
-// how much it saw. The response of the run may contain the token's data. It
-// is replayed only while that identity may still see as much, and the data
-// still exists.
-type TokenUse struct {
-	// As is the application of the client instance. Zero means the caller.
-	As         uuid.UUID        `json:"as,omitzero"`
-	Permission string           `json:"permission"`
-	ID         string           `json:"id"`
-	Ord        uuid.UUID        `json:"ord"` // distinguishes it from a later token with the same id
-	Shown      access.Transform `json:"shown"`
-	// To is where data was sent that the run did not see, or zero.
-	To access.Target `json:"to,omitempty"`
-	// Modified is when the token was last changed. Zero means never.
-	Modified time.Time `json:"modified,omitzero"`
-	// CVCEnds is when the cvc expires that the run saw. Zero means that it
-	// saw none.
-	CVCEnds time.Time `json:"cvc_ends,omitzero"`
-}
-
-// TokenUses collects the tokens that a run uses, including the runs that it
-// starts. The zero value is ready to use. TokenUses is safe for concurrent use.
-type TokenUses struct {
-	mu   sync.Mutex
-	all  []TokenUse
-	over bool // there were more than maxUses
-}
-
-// Add records a use.
-func (u *TokenUses) Add(use TokenUse) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case slices.Contains(u.all, use):
-	case len(u.all) >= maxUses:
-		u.over = true
-	default:
-		u.all = append(u.all, use)
-	}
-}
-
-// Changed records that a run itself has changed a token. A response that
-// depended on the previous state of the token now depends on the new state.
-func (u *TokenUses) Changed(ord uuid.UUID, from, to time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := range u.all {
-		if use := &u.all[i]; use.Ord == ord && use.Modified.Equal(from) {
-			use.Modified = to
-		}
-	}
-}
 
 // StoredResponse is a response with its dependencies.
 type StoredResponse struct {
@@ -78,31 +15,16 @@ type StoredResponse struct {
 	Header http.Header
 	Body   []byte
 
-	Uses []TokenUse
-	// TooMany means that the response depends on more than maxUses tokens.
-	TooMany bool
-}
-
-// DependOn sets the dependencies of the response.
-func (a *StoredResponse) DependOn(u *TokenUses) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	a.Uses, a.TooMany = slices.Clone(u.all), u.over
-}
-
-// dependencies is the JSON before the encoded response.
-type dependencies struct {
-	Uses    []TokenUse `json:"uses"`
-	TooMany bool       `json:"too_many,omitempty"`
+	Depends
 }
 
 // Encode encodes the length of the dependencies, the dependencies, and the
 // response. The length is zero if there are no dependencies.
 func (a *StoredResponse) Encode() ([]byte, error) {
-	if len(a.Uses) == 0 && !a.TooMany {
+	if len(a.Uses) == 0 && len(a.Named) == 0 && !a.TooMany {
 		return append([]byte{0}, a.encodeResponse()...), nil
 	}
-	text, err := json.Marshal(dependencies{a.Uses, a.TooMany})
+	text, err := json.Marshal(&a.Depends)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +40,9 @@ func (a *StoredResponse) Decode(src []byte) error {
 	}
 	text, rest := src[width:width+int(n)], src[width+int(n):]
 	if n > 0 {
-		var d dependencies
-		if err := json.Unmarshal(text, &d); err != nil {
+		if err := json.Unmarshal(text, &a.Depends); err != nil {
 			return errFormat
 		}
-		a.Uses, a.TooMany = d.Uses, d.TooMany
 	}
 	return a.decodeResponse(rest)
 }

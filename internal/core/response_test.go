@@ -21,10 +21,10 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 		"negative":   {Status: -1},
 		"empty body": {Status: 200, Body: []byte{}},
 		"one header": {Status: 201, Header: http.Header{"Location": {"/tokens/a"}}, Body: []byte(`{"a":1}`)},
-		"uses": {Status: 200, Body: []byte("x"), Uses: []core.TokenUse{
+		"uses": {Status: 200, Body: []byte("x"), Depends: core.Depends{Uses: []core.TokenUse{
 			{Permission: "token:use", ID: "a", Ord: uuid.New(), Shown: access.Reveal, CVCEnds: time.Date(2031, 1, 2, 3, 4, 5, 6000, time.UTC)},
-			{As: uuid.New(), Permission: "token:read", ID: "b", Ord: uuid.New(), Shown: access.Mask}}},
-		"too many":    {Status: 200, TooMany: true},
+			{As: uuid.New(), Permission: "token:read", ID: "b", Ord: uuid.New(), Shown: access.Mask}}, Named: make([]byte, 32)}},
+		"too many":    {Status: 200, Depends: core.Depends{TooMany: true}},
 		"odd headers": {Status: 201, Header: http.Header{"": {"x"}, "A": {"", "b"}, "é": {"\x00\xff"}}, Body: make([]byte, 300)},
 	} {
 		encoded := must.Get(a.Encode())(t)
@@ -49,14 +49,14 @@ func TestUsesAreBounded(t *testing.T) {
 	for range 2000 {
 		uses.Add(one)
 	}
-	var a core.StoredResponse
-	if a.DependOn(&uses); len(a.Uses) != 1 || a.TooMany {
+	a := uses.Depends()
+	if len(a.Uses) != 1 || a.TooMany {
 		t.Errorf("%d uses of one token, too many: %v", len(a.Uses), a.TooMany)
 	}
 	for range 1000 {
 		uses.Add(core.TokenUse{Permission: "token:use", Ord: uuid.New()})
 	}
-	if a.DependOn(&uses); !a.TooMany {
+	if !uses.Depends().TooMany {
 		t.Error("1,001 tokens are not too many")
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -21,9 +21,6 @@ import (
 // detects the old record.
 
 const revisionMember = `"sealed_revision":`
-
-// noRevision is the revision of a document of an earlier version.
-const noRevision = -1
 
 // goneRevision is the revision of a deleted record.
 const goneRevision = math.MaxInt64
@@ -38,18 +35,18 @@ func appendRevision(doc []byte, revision int64) []byte {
 	return append(doc, '}')
 }
 
-// revisionOf returns the revision that a document ends with, or noRevision.
-func revisionOf(doc []byte) int64 {
+// revisionOf returns the revision that a document ends with.
+func revisionOf(doc []byte) (int64, error) {
 	i := bytes.LastIndex(doc, []byte(revisionMember))
 	if i < 1 || doc[i-1] != ',' && doc[i-1] != '{' {
-		return noRevision
+		return 0, fault.ErrAltered
 	}
 	text := bytes.TrimSuffix(doc[i+len(revisionMember):], []byte("}"))
 	revision, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || revision < 0 {
-		return noRevision
+		return 0, fault.ErrAltered
 	}
-	return revision
+	return revision, nil
 }
 
 // recordKey identifies a record.
@@ -127,20 +124,22 @@ func (op *Op) noteRevision(kind string, id storage.ID, revision int64) {
 // NoteDeleted remembers that a change has deleted a record.
 func (op *Op) NoteDeleted(kind string, id storage.ID) { op.noteRevision(kind, id, goneRevision) }
 
-// SealedRevision returns the revision that a record was sealed with. It is
-// negative for a document of an earlier version.
+// SealedRevision returns the revision that a record was sealed with.
 func (op *Op) SealedRevision(ctx context.Context, rec *storage.Record) (int64, error) {
 	location := seal.RecordLocation(rec)
 	doc, err := op.Open(ctx, &location, rec.KeyVersion, rec.Body)
-	return revisionOf(doc), err
+	if err != nil {
+		return 0, err
+	}
+	return revisionOf(doc)
 }
 
 // checkRevision refuses a record that is older than a revision that this node has
 // seen. A reader may just have been slow, so it reads the record again first. It
 // reports whether a newer record has replaced the given one.
 func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte) (again bool, err error) {
-	revision := revisionOf(doc)
-	if revision > rec.Rev {
+	revision, err := revisionOf(doc)
+	if err != nil || revision > rec.Rev {
 		return false, fault.ErrAltered
 	}
 	if !tracked(rec.Kind) {

@@ -3,14 +3,10 @@ package core
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -82,47 +78,6 @@ func isLarge(ch *storage.Change) bool {
 	return size >= largeWrite || len(ch.InsertTokens) >= largeRows
 }
 
-// maxScriptPage bounds the sealed bytes that one call of running code reads. It
-// applies if MaxPageBytes is larger.
-const maxScriptPage = 8 << 20
-
-// MaxPageBytes bounds the sealed bytes that the operation may read.
-func (op *Op) MaxPageBytes() int {
-	if op.IsScripted() {
-		return min(op.Vault.MaxPageBytes, maxScriptPage)
-	}
-	return op.Vault.MaxPageBytes
-}
-
-// PageError turns the error of a page that is too large into advice.
-func (op *Op) PageError(err error) error {
-	if errors.Is(err, storage.ErrTooLarge) {
-		return fault.Field("size", "must be smaller: the items on this page have more than %d bytes; ask for fewer at a time", op.MaxPageBytes())
-	}
-	return err
-}
-
-// Document reads a whole document from a caller, within the size limit. It does
-// not parse text, a json.RawMessage, that is too long.
-func (op *Op) Document(ctx context.Context, x any) (jsonx.Value, error) {
-	most := op.Vault.MaxBytes
-	tooLarge := fault.New(fault.ErrTooLarge, "the JSON must have at most %d bytes", most)
-	text, isText := x.(json.RawMessage)
-	if len(text) > most {
-		return jsonx.Value{}, tooLarge
-	}
-	if err := RoomForText(ctx, text); err != nil {
-		return jsonx.Value{}, err
-	}
-	v, err := ParseJSON("", x)
-	// The size of a value is an estimate, so a value that seems too large is
-	// measured.
-	if err == nil && !isText && v.Size() > most && len(v.JSON()) > most {
-		return jsonx.Value{}, tooLarge
-	}
-	return v, err
-}
-
 // RoomForText reserves memory for parsing JSON text, and takes the turn that
 // parsing needs.
 func RoomForText(ctx context.Context, text []byte) error {
@@ -137,33 +92,3 @@ func RoomForText(ctx context.Context, text []byte) error {
 	}
 	return Turn(ctx)
 }
-
-// ParseJSON reads a Go value or JSON text that a caller gave for a field. A nil
-// value is absent.
-func ParseJSON(path string, x any) (jsonx.Value, error) {
-	if x == nil {
-		return jsonx.Value{}, nil
-	}
-	v, err := jsonx.From(x)
-	if err != nil {
-		return v, fault.Of(form.Of(path, err))
-	}
-	return v, nil
-}
-
-// Handle is the caller of a client of package vault. The client embeds it under an
-// unexported name, so that packages of this module can get the caller with
-// [CallerOf] and programs cannot.
-type Handle struct{ caller Caller }
-
-// NewHandle returns the handle of a caller.
-func NewHandle(c Caller) Handle { return Handle{c} }
-
-func (h *Handle) handle() Caller { return h.caller }
-
-// CallerOf returns the caller of a *vault.Client.
-func CallerOf(client interface{ handle() Caller }) Caller { return client.handle() }
-
-// OneWait returns a context for the calls that belong to one request. While the
-// database is out of reach, they share one time limit.
-func OneWait(ctx context.Context) context.Context { return storage.OneWait(ctx) }

@@ -17,6 +17,7 @@ type Stored struct {
 	Trusted     bool        `json:"trusted,omitempty"` // the tenant itself
 	Key         storage.Key `json:"key,omitzero"`      // the hash of its API key
 	Application uuid.UUID   `json:"application,omitzero"`
+	Workload    string      `json:"workload,omitempty"` // the mark of the identity of a JWT
 	Rights
 	Creator   uuid.UUID `json:"creator"`
 	Actor     uuid.UUID `json:"actor"`
@@ -35,6 +36,9 @@ func (id Identity) Stored() Stored {
 		Trusted: id.who.grant == unlimited, Key: id.who.key, Application: id.ApplicationID(),
 		Rights: id.who.rights, Creator: id.Creator(), Proxy: id.Proxy(), Origin: id.Origin(),
 	}
+	if w := id.who.shown.workload; w != nil {
+		s.Workload = w.mark
+	}
 	s.Actor, s.ActorType, s.ActorName = id.Actor()
 	if id.manner != nil {
 		s.Masked = id.manner.masked
@@ -51,6 +55,9 @@ func (s *Stored) Identity(tenant uuid.UUID) (Identity, error) {
 	id, limits := Owner(tenant), s.Limits
 	if !s.Trusted {
 		id.who = &principal{tenant: tenant, grant: new(access.Grant), key: s.Key, app: &Application{ID: s.Application}}
+		if s.Workload != "" {
+			id.who.shown.workload = &workload{mark: s.Workload, subject: s.ActorName}
+		}
 		limits = append(slices.Clip(limits), s.Rights)
 	}
 	m := manner{masked: s.Masked, proxy: s.Proxy}

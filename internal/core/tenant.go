@@ -17,7 +17,7 @@ import (
 type Tenant struct {
 	ID             uuid.UUID      `json:"id"`
 	Name           string         `json:"name"`
-	CreatedAs      string         `json:"created_as,omitempty"` // the first name; empty in documents of earlier versions
+	CreatedAs      string         `json:"created_as,omitempty"` // the first name
 	Settings       TenantSettings `json:"settings"`
 	WebhookSecret  string         `json:"webhook_secret,omitempty"`
 	CreatedAt      time.Time      `json:"created_at,omitzero"`
@@ -56,7 +56,7 @@ type State = keyring.State[Tenant]
 // newTenants returns the cache of keys and documents of tenants.
 func (v *Vault) newTenants() *keyring.Cache[Tenant] {
 	return keyring.New(keyring.Config[Tenant]{
-		Store: v.Store, Master: v.Master, Missing: fault.ErrNoTenant, Age: v.ReadAge, Own: v.Own,
+		Store: v.Store, Root: v.Root, Missing: fault.ErrNoTenant, Age: v.ReadAge, Own: v.Own,
 		Usable:  func() error { return v.Key.Usable() },
 		Refused: func(tenant uuid.UUID) bool { return v.Ledger != nil && v.Ledger.Refuses(tenant) },
 		Bad: func(ctx context.Context, tenant uuid.UUID, kind string, older bool, err error) error {

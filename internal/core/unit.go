@@ -35,8 +35,13 @@ func (c Caller) InTx(tx storage.SQLTx) Caller {
 	return c
 }
 
-// Collecting returns the caller with its writes held back.
+// Collecting returns the caller with its writes held back. Inside another Once,
+// both responses depend on what the work sees.
 func (c Caller) Collecting(writes *Pending) Caller {
+	writes.Uses.by = c.Identity
+	if c.pending != nil {
+		writes.Uses.outer = &c.pending.Uses
+	}
 	c.pending = writes
 	return c
 }

@@ -41,10 +41,15 @@ var (
 	VerbRetryJob     = Verb{Name: "RetryJob", Kind: kindAdmin, Only: "administer its jobs", Where: OutsideTx}
 	VerbDiscardJob   = Verb{Name: "DiscardJob", Kind: kindAdmin, Only: "administer its jobs", Where: OutsideTx}
 
-	VerbOwnApplication  = Verb{Name: "OwnApplication", Kind: kindAdmin}
-	VerbRegenerateKey   = Verb{Name: "RegenerateKey", Kind: kindAdmin, Permission: access.ApplicationUpdate}
-	VerbListPermissions = Verb{Name: "ListPermissions", Kind: kindAdmin}
-	VerbExplain         = Verb{Name: "Explain", Kind: kindAdmin, Permission: access.ApplicationRead}
+	VerbOwnApplication       = Verb{Name: "OwnApplication", Kind: kindAdmin}
+	VerbRegenerateKey        = Verb{Name: "RegenerateKey", Kind: kindAdmin, Permission: access.ApplicationUpdate}
+	VerbCreateApplicationKey = Verb{Name: "CreateApplicationKey", Kind: kindAdmin, Permission: access.ApplicationUpdate}
+	VerbListApplicationKeys  = Verb{Name: "ListApplicationKeys", Kind: kindAdmin, Permission: access.ApplicationRead}
+	VerbGetApplicationKey    = Verb{Name: "GetApplicationKey", Kind: kindAdmin, Permission: access.ApplicationRead}
+	VerbDeleteApplicationKey = Verb{Name: "DeleteApplicationKey", Kind: kindAdmin, Permission: access.ApplicationUpdate}
+	VerbListPermissions      = Verb{Name: "ListPermissions", Kind: kindAdmin}
+	VerbNow                  = Verb{Name: "Now", Kind: kindAdmin}
+	VerbExplain              = Verb{Name: "Explain", Kind: kindAdmin, Permission: access.ApplicationRead}
 
 	VerbCreateSession    = Verb{Name: "CreateSession", Kind: kindAdmin}
 	VerbAuthorizeSession = Verb{Name: "AuthorizeSession", Kind: kindAdmin}

@@ -24,7 +24,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/admission/share"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 

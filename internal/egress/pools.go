@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/admission/share"
 )
 
 // Limits on the connections of one tenant. Idle connections are closed before

@@ -18,9 +18,11 @@ import (
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/applications"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/sessions"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
@@ -43,6 +45,8 @@ type AgainParams struct {
 	Files  []io.ReadSeeker
 	Reason string // AgainReason when empty
 	DryRun bool   // counts, and erases nothing
+	// Keep are applications, proxies and reactors that a person has confirmed.
+	Keep []uuid.UUID
 	// VerifierKey verifies bundles. Without it, they are refused.
 	VerifierKey string
 }
@@ -52,15 +56,28 @@ type ErasedAgain struct {
 	Erased       int // tokens that the files say were erased or deleted
 	Count        int // of these, tokens that were there again
 	Applications int // deleted applications that were there again
-	Keys         int // applications that had a replaced key again
+	Keys         int // applications that had a replaced key again, and deleted keys that were there again
 	Sessions     int // ended sessions that were there again
+	Proxies      int // deleted proxies that were there again
+	Reactors     int // deleted reactors that were there again
+	// Suspended are entities that were there in an older state.
+	Suspended []Held
+	Kept      []Held // entities that were confirmed
+}
+
+// Held is an application, a proxy or a reactor.
+type Held struct {
+	TenantID uuid.UUID
+	Type     string
+	ID       uuid.UUID
 }
 
 // Again withdraws what files say was withdrawn: it erases tokens that were erased
 // or deleted, deletes applications, replaces keys and ends sessions. After a
 // restore the database holds them again. A token that was created after the
 // erasure of another one with the same id stays, and so does a key that an
-// application got later.
+// application got later. An application, proxy or reactor that was changed later
+// than its row says is suspended, unless it is to be kept.
 func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, error) {
 	all := again{}
 	for _, file := range p.Files {
@@ -68,39 +85,59 @@ func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, er
 			return nil, err
 		}
 	}
+	if err := all.everyTenant(ctx, v, len(p.Keep) > 0); err != nil {
+		return nil, err
+	}
 	out := &ErasedAgain{}
 	for _, tenant := range slices.SortedFunc(maps.Keys(all), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
-		out.Erased += len(all[tenant][ofToken])
+		out.Erased += len(all[tenant].withdrawn[ofToken])
 		n, err := core.Do(ctx, v.Owner(tenant), &core.VerbEraseTokens, func(ctx context.Context, op *core.Op) (int, error) {
-			if err := withdrawAgain(ctx, op, all[tenant], p.DryRun, out); err != nil {
+			if err := holdAgain(ctx, op, all[tenant], p, out); err != nil {
 				return 0, err
 			}
-			return eraseAgain(ctx, op, all[tenant][ofToken], p)
+			if err := withdrawAgain(ctx, op, all[tenant].withdrawn, p.DryRun, out); err != nil {
+				return 0, err
+			}
+			return eraseAgain(ctx, op, all[tenant].withdrawn[ofToken], p)
 		})
 		out.Count += n
 		if err != nil && !errors.Is(err, fault.ErrNoTenant) {
 			return out, err
 		}
 	}
-	if v.Ledger == nil || p.DryRun {
+	for _, id := range p.Keep {
+		if !slices.ContainsFunc(out.Kept, func(h Held) bool { return h.ID == id }) {
+			return out, fault.New(fault.ErrNotFound, "nothing with the id %s is suspended", id)
+		}
+	}
+	if v.Ledger == nil || p.DryRun || len(p.Files) == 0 {
 		return out, nil
 	}
-	return out, v.Ledger.ErasedAgain(ctx, int64(out.Count+out.Applications+out.Keys+out.Sessions))
+	return out, v.Ledger.ErasedAgain(ctx, int64(out.Count+out.Applications+out.Keys+out.Sessions+out.Proxies+out.Reactors+len(out.Suspended)))
 }
 
 // The kinds of what can be withdrawn.
 const (
 	ofToken       = "token"
 	ofApplication = "application"
-	ofKey         = "key"
+	ofKey         = "key"         // all keys of an application, by the id of the application
+	ofOneKey      = "deleted key" // by the id of the key
 	ofSession     = "session"
+	ofProxy       = "proxy"
+	ofReactor     = "reactor"
 )
 
 // withdrawn is when something was withdrawn, by kind and id.
 type withdrawn map[string]map[string]time.Time
 
-// again is what was withdrawn, by tenant.
-type again map[uuid.UUID]withdrawn
+// again is what the files say, by tenant.
+type again map[uuid.UUID]*history
+
+// history is what was withdrawn and what was changed.
+type history struct {
+	withdrawn
+	changed map[Held]change
+}
 
 // line is a line of a file: the header of a bundle, a leaf of a bundle, or an entry
 // of the log.
@@ -123,6 +160,11 @@ type entry struct {
 // withdraws returns the kind of what the entry says was withdrawn, or "".
 func (e *entry) withdraws() string {
 	switch {
+	case e.Operation == audit.Key && e.EntityType == audit.Application:
+		if _, ok := audit.DeletedKey(e.Message); ok {
+			return ofOneKey
+		}
+		return ""
 	case e.Operation == audit.Update && e.EntityType == audit.Application && strings.HasPrefix(e.Message, audit.KeyRegenerated):
 		return ofKey
 	case e.Operation != audit.Delete:
@@ -131,6 +173,10 @@ func (e *entry) withdraws() string {
 		return ofApplication
 	case e.EntityType == audit.Session:
 		return ofSession
+	case e.EntityType == audit.Proxy:
+		return ofProxy
+	case e.EntityType == audit.Reactor:
+		return ofReactor
 	case token.TypeOf(e.EntityType) != nil:
 		return ofToken
 	default:
@@ -194,18 +240,32 @@ func verify(file io.ReadSeeker, key string) error {
 // entry counts.
 func (a again) add(tenant uuid.UUID, e *entry) {
 	kind := e.withdraws()
-	if kind == "" {
+	switch {
+	case kind == "" && e.Operation == audit.Update:
+		a.of(tenant).change(tenant, e)
+		return
+	case kind == "":
 		return
 	}
+	w, id := a.of(tenant).withdrawn, e.EntityID
+	if kind == ofOneKey {
+		key, _ := audit.DeletedKey(e.Message)
+		id = key.String()
+	}
+	if w[kind] == nil {
+		w[kind] = map[string]time.Time{}
+	}
+	if e.CreatedAt.After(w[kind][id]) {
+		w[kind][id] = e.CreatedAt
+	}
+}
+
+// of returns the history of a tenant.
+func (a again) of(tenant uuid.UUID) *history {
 	if a[tenant] == nil {
-		a[tenant] = withdrawn{}
+		a[tenant] = &history{withdrawn{}, map[Held]change{}}
 	}
-	if a[tenant][kind] == nil {
-		a[tenant][kind] = map[string]time.Time{}
-	}
-	if e.CreatedAt.After(a[tenant][kind][e.EntityID]) {
-		a[tenant][kind][e.EntityID] = e.CreatedAt
-	}
+	return a[tenant]
 }
 
 // withdrawing is how records of one kind are withdrawn again.
@@ -224,20 +284,25 @@ func withdrawAgain(ctx context.Context, op *core.Op, w withdrawn, dry bool, out 
 	var errs []error
 	for _, one := range []withdrawing{
 		{audit.Application, w[ofApplication], &out.Applications,
-			func(context.Context, *core.Op, *storage.Record) (bool, error) { return true, nil }, applications.All.Delete},
+			always, applications.All.Delete},
 		{audit.Application, w[ofKey], &out.Keys, w.oldKey, func(ctx context.Context, op *core.Op, id uuid.UUID) error {
 			_, err := applications.RegenerateKey(ctx, op, id) // nobody learns the new key
 			return err
 		}},
+		{core.KindKey, w[ofOneKey], &out.Keys, always, applications.WithdrawKey},
 		{audit.Session, w[ofSession], &out.Sessions,
 			func(_ context.Context, op *core.Op, rec *storage.Record) (bool, error) {
 				return rec.ExpiresAt.After(op.Now), nil
 			}, sessions.Delete},
+		{audit.Proxy, w[ofProxy], &out.Proxies, always, relay.Proxies.Delete},
+		{audit.Reactor, w[ofReactor], &out.Reactors, always, runs.Reactors.Delete},
 	} {
 		errs = append(errs, one.run(ctx, op, dry))
 	}
 	return errors.Join(errs...)
 }
+
+func always(context.Context, *core.Op, *storage.Record) (bool, error) { return true, nil }
 
 // oldKey reports whether an application has a key that was replaced.
 func (w withdrawn) oldKey(ctx context.Context, op *core.Op, rec *storage.Record) (bool, error) {

@@ -9,18 +9,18 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // KindReminder is the kind of the records with the ids of erased tokens.
-const KindReminder = "erasure"
+var KindReminder = seal.RecordKind("erasure")
 
 // reminderLife is how long a reminder is kept. It is longer than a run of code can
 // take.
@@ -240,20 +240,16 @@ func (s *completion) withdraw(ctx context.Context, row *storage.Sealed) (bool, e
 	if err := a.Decode(plain); err != nil {
 		return false, err
 	}
-	if !s.used(a.Uses) && !s.names(a.Body) && (!a.TooMany || len(a.Body) == 0) {
+	if !a.On(s.ords) && !s.names(a.Body) && (!a.TooMany || len(a.Body) == 0) {
 		return false, nil
 	}
-	empty, err := (&core.StoredResponse{Status: a.Status, TooMany: true}).Encode()
+	empty, err := (&core.StoredResponse{Status: a.Status, Depends: core.Depends{TooMany: true}}).Encode()
 	if err != nil {
 		return false, err
 	}
 	row.KeyVersion, row.Replace = s.op.State.Ring.Version(), true
 	row.Body, err = s.op.Seal(&location, empty)
 	return true, err
-}
-
-func (s *completion) used(uses []core.TokenUse) bool {
-	return slices.ContainsFunc(uses, func(u core.TokenUse) bool { return s.ords[u.Ord] })
 }
 
 // names reports whether a string in a JSON document is the id of an erased
@@ -308,7 +304,7 @@ func (s *completion) job(ctx context.Context, row *storage.Job) error {
 		if err != nil {
 			return err
 		}
-		if job == nil || !s.used(job.Uses) && !s.expressed(job.Args) {
+		if job == nil || !job.On(s.ords) && !s.expressed(job.Args) {
 			return nil
 		}
 		ch := s.op.Change()

@@ -20,11 +20,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -92,7 +91,7 @@ func Tokens(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 	if op.State.Doc.Sealed {
 		return unopened(ctx, op, p)
 	}
-	w := &work{op: op, asked: p.asked(), walk: find.NewWalk(pieceSize), erasure: Erasure{ID: op.NewID(), Reason: p.Reason, CreatedAt: op.Now}}
+	w := &work{op: op, asked: p.asked(), walk: core.NewWalk(pieceSize), erasure: Erasure{ID: op.NewID(), Reason: p.Reason, CreatedAt: op.Now}}
 	until := op.Now.Add(maxTime)
 	for op.Vault.Now().Before(until) {
 		more, err := w.piece(ctx)
@@ -168,7 +167,7 @@ func (w *work) countLeft(ctx context.Context) (err error) {
 type work struct {
 	op      *core.Op
 	asked   tokens.Query
-	walk    find.Walk
+	walk    core.Walk
 	before  storage.ID // end of the last piece
 	erasure Erasure
 	entered bool // the log has the entry of the erasure
@@ -241,6 +240,7 @@ func (w *work) change() *storage.Change {
 	ch := w.op.Change()
 	if !w.entered {
 		entry := w.op.Entry(audit.Create, audit.Erasure, w.erasure.ID.String())
+		entry.ID = storage.ID(w.erasure.ID) // so that the id of an erasure leads to its proof
 		entry.Message = audit.TokensErased + w.erasure.Reason
 		ch.Logs = append(ch.Logs, entry)
 	}

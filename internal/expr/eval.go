@@ -3,6 +3,7 @@ package expr
 import (
 	"crypto/rand"
 	"io"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -83,10 +84,11 @@ func (t *Template) Eval(env Env) (jsonx.Value, error) {
 // evaluator is the state of one evaluation of a template or tree. Its methods and
 // the filters panic with an [*Error] if the evaluation fails.
 type evaluator struct {
-	env    Env
-	text   []byte       // written by Tree.JSON
-	expr   *expression  // being evaluated; nil for none
-	filter *application // being applied; nil for none
+	env     Env
+	text    []byte       // written by Tree.JSON
+	expr    *expression  // being evaluated; nil for none
+	filter  *application // being applied; nil for none
+	counted int          // bytes that were inserted, under the restriction of Whole
 }
 
 // caught turns the panic of a failed evaluation into its error, and adds the
@@ -160,11 +162,21 @@ func (ev *evaluator) spend(steps int) {
 }
 
 // spendText pays for reading or building bytes of text.
-func (ev *evaluator) spendText(bytes int) { ev.spend(admission.TextSteps(bytes)) }
+func (ev *evaluator) spendText(bytes int) {
+	if ev.env.Whole != nil {
+		bytes = Rounded(bytes)
+	}
+	ev.spend(admission.TextSteps(bytes))
+}
 
 // weigh pays for the JSON of a value before it is written, and returns its
 // approximate length in bytes.
 func (ev *evaluator) weigh(v jsonx.Value) int {
+	if ev.env.Whole != nil {
+		size := v.Size()
+		ev.spendText(size)
+		return size
+	}
 	size := len("null") + len(v.Text())
 	ev.spend(admission.TextSteps(size))
 	for i, e := range v.Elems() {
@@ -221,7 +233,7 @@ func (ev *evaluator) textOf(t *Template) string {
 		if t.escape != nil {
 			piece = t.escape(piece)
 		}
-		if b.Len()+len(piece) > maxText+t.size {
+		if ev.env.Whole == nil && b.Len()+len(piece) > maxText+t.size {
 			panic(faultf("the result would be too long"))
 		}
 		b.WriteString(piece)
@@ -248,13 +260,31 @@ func (ev *evaluator) expression(e *expression) jsonx.Value {
 	ev.expr = e
 	v := ev.operand(&e.operand)
 	if w := ev.env.Whole; w != nil && w.Of(e.operand.ref.ID) {
-		return ev.whole(e, v)
+		v = ev.whole(e, v)
+	} else {
+		for i := range e.filters {
+			v = ev.apply(&e.filters[i], v)
+		}
 	}
-	for i := range e.filters {
-		v = ev.apply(&e.filters[i], v)
+	if ev.env.Whole != nil {
+		ev.count(v)
 	}
 	return v
 }
+
+// count counts a value that is inserted under the restriction of Whole.
+func (ev *evaluator) count(v jsonx.Value) {
+	if ev.counted += Rounded(v.Size()); ev.counted > maxTree {
+		panic(faultf("the inserted values are too large: each counts as its size rounded up to a power of two, at least %d bytes, and all together may count as %d", minRounded, maxTree))
+	}
+}
+
+// minRounded is the least that Rounded returns.
+const minRounded = 4096
+
+// Rounded rounds a size up to a power of two. Limits and costs use it for values that
+// a caller may send but not see, because an exact limit would tell their length.
+func Rounded(size int) int { return max(minRounded, 1<<bits.Len(uint(max(size, 1)-1))) }
 
 func (ev *evaluator) operand(op *operand) jsonx.Value {
 	if op.ref.ID == "" {
@@ -287,7 +317,8 @@ func (ev *evaluator) apply(f *application, in jsonx.Value) jsonx.Value {
 	if len(f.dynamic) > 0 {
 		args = ev.fill(f)
 	}
-	ev.spend(filterCost + admission.TextSteps(len(in.Text())))
+	ev.spend(filterCost)
+	ev.spendText(len(in.Text()))
 	out := f.filter.apply(ev, in, args)
 	ev.filter = nil
 	return out
@@ -319,9 +350,11 @@ const ShortLeaf = 6
 // stringify, and other filters on leaves of fewer than ShortLeaf characters. A
 // path with a condition would tell whether the condition holds.
 type Whole struct {
-	Of       func(id string) bool           // whether it applies to a token
-	Inserted func(id string, v jsonx.Value) // called with each result
-	Refused  func(id string)                // called before an evaluation fails
+	Of func(id string) bool // whether it applies to a token
+	// Inserted is called with each result. It has member names if it is an object or
+	// array, or the text of one.
+	Inserted func(id string, v jsonx.Value, names bool)
+	Refused  func(id string) // called before an evaluation fails
 }
 
 // wholeFilters are the filters that keep a value whole.
@@ -341,7 +374,7 @@ func isLeaf(v jsonx.Value) bool { return v.Kind() != jsonx.Object && v.Kind() !=
 
 // whole evaluates an expression under the restriction.
 func (ev *evaluator) whole(e *expression, v jsonx.Value) jsonx.Value {
-	id, free := e.operand.ref.ID, false
+	id, free, names := e.operand.ref.ID, false, !isLeaf(v)
 	for i := range e.filters {
 		f, ok := &e.filters[i], true
 		if !free {
@@ -350,12 +383,13 @@ func (ev *evaluator) whole(e *expression, v jsonx.Value) jsonx.Value {
 		if ok {
 			v = ev.apply(f, v)
 		}
+		names = names && f.filter.name != "json"
 		if !ok || f.filter.name == "json" && !isLeaf(v) {
 			ev.env.Whole.Refused(id)
 			ev.filter = f
 			panic(faultf("must not take data of this token apart"))
 		}
 	}
-	ev.env.Whole.Inserted(id, v)
+	ev.env.Whole.Inserted(id, v, names)
 	return v
 }

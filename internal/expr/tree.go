@@ -300,7 +300,7 @@ func (l *List) Eval(env Env) ([]string, error) {
 		if fault != nil {
 			return results, ev.failure(fault)
 		}
-		if room -= max(0, len(result)-t.size); room < 0 {
+		if room -= max(0, len(result)-t.size); room < 0 && env.Whole == nil {
 			return results, faultf("the inserted values have more than %d bytes in all", maxTree)
 		}
 		results = append(results, result)

@@ -89,6 +89,12 @@ func PermissionOnToken(permission string) error {
 	return New(ErrForbidden, "permission %s required on each container of the token", permission)
 }
 
+// Suspended returns ErrForbidden for a use of an entity that a restore brought back
+// in an older state.
+func Suspended(kind string) error {
+	return New(ErrForbidden, "this %s is suspended, because a restore brought back an older state of it; the operator of the vault confirms it with tokenvault erase --keep", kind)
+}
+
 // LimitedTo returns the error for a token whose data may only be sent to
 // destinations.
 func LimitedTo(destinations string) error {
@@ -224,18 +230,59 @@ var statuses = []struct {
 }
 
 // Status returns the HTTP status of an error and the detail that a caller may
-// see. For an error that is not for callers, it returns 500 and no detail.
+// see, which is a sentence of the vault and holds no text of a program around it. For
+// an error that is not for callers, it returns 500 and no detail.
 func Status(err error) (status int, detail string) {
 	for _, row := range statuses {
 		if !errors.Is(err, row.err) {
 			continue
 		}
 		if row.detail == "" {
-			return row.status, Detail(err)
+			return row.status, Detail(own(err, row.err))
 		}
 		return row.status, row.detail
 	}
 	return http.StatusInternalServerError, ""
+}
+
+// own returns the vault's own error in the tree of an error that matches kind: the
+// first error of [New] that matches it, or kind itself. A text that a program wrapped
+// around the error, or joined to it, is not a part of the result.
+func own(err, kind error) error {
+	switch e := err.(type) { //nolint:errorlint // it visits the tree itself
+	case *kindError:
+		if errors.Is(e, kind) {
+			return e
+		}
+	case interface{ Unwrap() error }:
+		return own(e.Unwrap(), kind)
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if errors.Is(inner, kind) {
+				return own(inner, kind)
+			}
+		}
+	}
+	return kind
+}
+
+// refused is an ErrUnauthenticated with a reason that the caller must not learn.
+type refused struct{ reason string }
+
+// Error returns the text of ErrUnauthenticated.
+func (*refused) Error() string { return ErrUnauthenticated.Error() }
+func (*refused) Unwrap() error { return ErrUnauthenticated }
+
+// Refused returns an ErrUnauthenticated that equals any other for the caller. Only
+// [Reason] has the reason.
+func Refused(reason error) error { return &refused{Text(reason)} }
+
+// Reason returns the reason of a Refused in an error, or "".
+func Reason(err error) string {
+	if r, ok := errors.AsType[*refused](err); ok {
+		return r.reason
+	}
+	return ""
 }
 
 // Panic describes a panic. The value of a panic may contain card data, so only its
@@ -263,10 +310,20 @@ func Text(err error) string {
 	return s
 }
 
+// wrapError describes what failed. Its text is not for callers, because the text of
+// the wrapped error may not be.
+type wrapError struct {
+	err  error
+	text string
+}
+
+func (e *wrapError) Error() string { return prefix + e.text + ": " + Text(e.err) }
+func (e *wrapError) Unwrap() error { return e.err }
+
 // Wrap returns an error that describes what failed and wraps err. Its text
 // names the vault once, whether or not err names it too.
 func Wrap(err error, format string, args ...any) error {
-	return &kindError{err, fmt.Sprintf(format, args...) + ": " + Text(err)}
+	return &wrapError{err, fmt.Sprintf(format, args...)}
 }
 
 // Detail returns the text of an error as a sentence for a response: the

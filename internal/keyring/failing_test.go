@@ -5,25 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// failingKey fails to decrypt one ring in turn with some errors. It decrypts
+// failingKey fails to decrypt one blob in turn with some errors. It decrypts
 // everything else, but calls its service for that only if it must.
 type failingKey struct {
 	seal.AEAD
-	ring    string
+	blob    string
 	errs    []error
 	service error
 }
 
 func (k *failingKey) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
-	if string(ciphertext) == k.ring {
+	if string(ciphertext) == k.blob {
 		err := k.errs[0]
 		k.errs = k.errs[1:]
 		return nil, err
@@ -38,74 +36,76 @@ func (k *failingKey) EncryptWithContext(_ context.Context, plaintext, associated
 	return k.AEAD.Encrypt(plaintext, associatedData)
 }
 
-// A ring that does not open counts as altered, or as wrapped with another key, only if
-// the service of the master key responds, and neither denies the key nor times out.
-func TestFailingKeyIsNoTampering(t *testing.T) {
+// A master key that does not unwrap the root is the wrong key only if its service
+// responds, and neither denies the key nor times out.
+func TestFailingKeyIsNotTheWrongKey(t *testing.T) {
 	t.Parallel()
 	down := errors.New("connection refused")
 	for name, c := range map[string]struct {
 		errs          []error
-		service, want error // nil: the ring is bad
+		service, want error
 	}{
-		"altered":                     {[]error{down, down}, nil, nil},
+		"another key":                 {[]error{down, down}, nil, fault.ErrWrongKey},
 		"denied":                      {[]error{errDenied}, nil, fault.ErrKeyDenied},
 		"denied at the second call":   {[]error{down, errDenied}, nil, fault.ErrKeyDenied},
 		"late at the second call":     {[]error{down, context.DeadlineExceeded}, nil, fault.ErrKeyUnavailable},
 		"unreachable, as it says":     {[]error{down, fmt.Errorf("kms: %w", fault.ErrKeyUnavailable)}, nil, fault.ErrKeyUnavailable},
 		"only what is cached decodes": {[]error{down, down}, down, fault.ErrKeyUnavailable},
 	} {
-		for _, own := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/%v", name, own), func(t *testing.T) {
-				t.Parallel()
-				w, bad := newWorld(t, time.Second), ErrRing
-				store := byTenant{records: w.store, own: wrapped(t, w, storage.ID{})}
-				key := &failingKey{AEAD: w.key, ring: string(w.store[KindRing][0].Body), errs: c.errs, service: c.service}
-				w.cfg.Store, w.cfg.Master = store, key
-				_, err := w.Get(t.Context(), w.tenant)
-				if own {
-					bad, key.ring, key.errs = fault.ErrWrongKey, string(store.own), c.errs
-					_, err = Own(t.Context(), store, key)
-				}
-				if want := c.want; want != nil && (!errors.Is(err, want) || errors.Is(err, bad)) || want == nil && !errors.Is(err, bad) {
-					t.Errorf("got %v, want %v", err, want)
-				}
-			})
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, aead := &database{}, newAEAD(t)
+			made := db.open(t, aead)
+			key := &failingKey{AEAD: aead, blob: string(made.record.Wrapped), errs: c.errs, service: c.service}
+			_, err := OpenRoot(t.Context(), db.config(key, ""))
+			if !errors.Is(err, c.want) || !errors.Is(c.want, fault.ErrWrongKey) && errors.Is(err, fault.ErrWrongKey) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// While the root is dropped, no ring counts as altered.
+func TestDroppedRootIsNoTampering(t *testing.T) {
+	t.Parallel()
+	for _, why := range []error{fault.ErrKeyDenied, fault.ErrKeyUnavailable} {
+		db := &database{}
+		root := db.open(t, newAEAD(t))
+		root.Drop(why)
+		must.Match(t, "the vault's own ring", must.Err(Own(t.Context(), db, root)), why)
+		w := newWorld(t, 0)
+		w.cfg.Root = root
+		err := must.Err(w.Get(t.Context(), w.tenant))
+		if !errors.Is(err, why) || errors.Is(err, ErrRing) {
+			t.Errorf("the ring of a tenant: %v, want %v", err, why)
 		}
 	}
 }
 
-// byTenant also has the ring of the vault itself.
-type byTenant struct {
-	records
-	own []byte
-}
-
-func (b byTenant) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
-	if tenant == (storage.ID{}) {
-		return []storage.Record{{Kind: kind, Body: b.own}}, nil
-	}
-	return b.records.Records(ctx, tenant, kind, ids)
-}
-
-func wrapped(t *testing.T, w *world, id storage.ID) []byte {
-	t.Helper()
-	return must.Get(Wrap(t.Context(), w.key, w.ring, id))(t)
-}
-
+// What is shown of a URI has no secret: nothing of a program's arguments, and no value
+// of a parameter that is not known to be harmless.
 func TestShownURI(t *testing.T) {
 	t.Parallel()
 	for uri, want := range map[string]string{
-		"awskms:///alias/k?region=eu-1":                   "awskms:///alias/k?region=eu-1",
-		"awskms:///alias/k?region=x&Session_Token=hunter": "awskms:///alias/k?Session_Token=xxxxx&region=x",
-		"hashivault://user:hunter@k":                      "hashivault://xxxxx@k",
-		"hashivault://hunter@k":                           "hashivault://xxxxx@k",
-		"azurekeyvault://h/keys/k?secret=hunter":          "azurekeyvault://h/keys/k?secret=xxxxx",
-		"awskms:///k?token=%zzhunter":                     "xxxxx",
-		"awskms://[hunter":                                "xxxxx",
-		"exec:sign --pin hunter /lib/so":                  "exec:sign --pin xxxxx /lib/so",
-		"exec:sign --pin  hunter":                         "exec:sign --pin xxxxx",
-		"exec:sign --user-pin=hunter slot=1":              "exec:sign --user-pin=xxxxx slot=1",
-		"exec:sign PASSWORD=hunter":                       "exec:sign PASSWORD=xxxxx",
+		"awskms:///alias/k?region=eu-1":                     "awskms:///alias/k?region=eu-1",
+		"awskms:///alias/k?region=x&Session_Token=hunter":   "awskms:///alias/k?Session_Token=xxxxx&region=x",
+		"awskms:///alias/k?context_pass=hunter":             "awskms:///alias/k?context_pass=xxxxx",
+		"awskms:///k?endpoint=https%3A%2F%2Fa%3Ahunter%40b": "awskms:///k?endpoint=xxxxx",
+		"hashivault://user:hunter@k":                        "hashivault://xxxxx@k",
+		"hashivault://hunter@k":                             "hashivault://xxxxx@k",
+		"hashivault://k#hunter":                             "hashivault://k",
+		"azurekeyvault://h/keys/k?secret=hunter&root=ab":    "azurekeyvault://h/keys/k?root=ab&secret=xxxxx",
+		"awskms:///k?token=%zzhunter":                       "xxxxx",
+		"awskms://[hunter":                                  "xxxxx",
+		"mailto:hunter":                                     "xxxxx",
+		"exec:":                                             "exec:",
+		"exec:/opt/hsm/sign --pin hunter /lib/so":           "exec:sign",
+		"exec:sign --pass hunter":                           "exec:sign",
+		"exec:sign --passphrase=hunter":                     "exec:sign",
+		"exec:sign -p hunter":                               "exec:sign",
+		"exec:sign --auth=hunter":                           "exec:sign",
+		"exec:sign user:hunter@host":                        "exec:sign",
+		"exec:sign PASSWORD=hunter":                         "exec:sign",
 	} {
 		must.Same(t, uri+" is shown as", want, ShownURI(uri))
 	}

@@ -1,6 +1,6 @@
 // Package keyring reads, unwraps and caches the keys of tenants. Concurrent
-// callers share one read, and the result is kept for a short time. It also
-// checks that a master key belongs to a database.
+// callers share one read, and the result is kept for a short time. [Root] is the key
+// above them, which the master key wraps.
 package keyring
 
 import (
@@ -20,14 +20,14 @@ import (
 )
 
 // The kinds of records with a tenant's keys.
-const (
-	KindTenant = "tenant"
-	KindRing   = "ring"
+var (
+	KindTenant = seal.RecordKind("tenant")
+	KindRing   = seal.RecordKind("ring")
 )
 
 // KindTombstone is the kind of the record that a deleted tenant leaves
 // behind.
-const KindTombstone = "tombstone"
+var KindTombstone = seal.RecordKind("tombstone")
 
 // MaxAge is the longest time that a node may seal with keys after reading
 // them. A rotation waits for it, so nothing may be written with older keys.
@@ -65,8 +65,9 @@ type Records interface {
 // Config is the configuration of a Cache. Fields are required unless their comment
 // says otherwise.
 type Config[D any] struct {
-	Store  Records
-	Master seal.AEAD
+	Store Records
+	// Root wraps the rings of tenants.
+	Root seal.AEAD
 	// Missing is the error for a tenant that does not exist.
 	Missing error
 	// Bad is called each time a record of a tenant, of the given kind, cannot be
@@ -90,8 +91,7 @@ type Config[D any] struct {
 }
 
 // Cache keeps the states of tenants for Config.Age. It unwraps a ring only if
-// the wrapped bytes in the database have changed, because with a key in a KMS
-// each unwrap may be a call of the KMS.
+// the wrapped bytes in the database have changed.
 type Cache[D any] struct {
 	cfg Config[D]
 
@@ -220,7 +220,7 @@ func (c *Cache[D]) join(tenant uuid.UUID) (l *load[D], mine bool) {
 
 // run performs a read and wakes the callers that wait for it.
 func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
-	l.cut = true // unless it completes; a master key may panic
+	l.cut = true // unless it completes; a tenant's own key may panic
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -364,8 +364,7 @@ func newState[D any](ring *seal.Ring, rec *storage.Record) *State[D] {
 // errOlder means that this node has used a newer ring.
 var errOlder = errors.New("the ring is older than one that was used")
 
-// ErrRing means that the master key cannot unwrap the ring of a tenant, although
-// it unwraps the ring of the vault itself. The ring was altered.
+// ErrRing means that the root cannot unwrap the ring of a tenant. The ring was altered.
 var ErrRing = errors.New("the ring of the tenant was altered")
 
 // unwrap unwraps a ring, unless it was the last one unwrapped.
@@ -373,21 +372,12 @@ func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte)
 	if ring := c.unwrapped(tenant, wrapped); ring != nil {
 		return ring, nil
 	}
-	unwrap := func() (*seal.Ring, error) {
-		return seal.UnwrapOwn(ctx, c.cfg.Master, c.cfg.Own.open, tenant, wrapped)
-	}
-	ring, err := unwrap()
-	if errors.Is(err, seal.ErrUnwrap) && !errors.Is(err, fault.ErrKeyDenied) {
-		if _, broken := Own(seal.Fresh(ctx), c.cfg.Store, c.cfg.Master); broken != nil {
-			return nil, unavailable(err)
-		}
-		ring, err = unwrap() // a service may have recovered
-		switch {
-		case cannotOpen(err):
-			err = fmt.Errorf("%w: %w", ErrRing, err)
-		case errors.Is(err, seal.ErrUnwrap):
-			err = unavailable(err)
-		}
+	ring, err := seal.UnwrapOwn(ctx, c.cfg.Root, c.cfg.Own.open, tenant, wrapped)
+	switch {
+	case cannotOpen(err):
+		err = fmt.Errorf("%w: %w", ErrRing, err)
+	case errors.Is(err, seal.ErrUnwrap):
+		err = unavailable(err)
 	}
 	if err == nil {
 		err = c.use(tenant, wrapped, ring)

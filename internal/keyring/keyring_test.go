@@ -61,7 +61,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 	w.seal(t, w.ring)
 	w.wrap(t, w.ring)
 	w.Cache = New(Config[string]{
-		Store: w.store, Master: w.key, Missing: errMissing, Age: age, Usable: func() error { return nil }, Own: NewOwnKeys(OwnConfig{Age: -1}),
+		Store: w.store, Root: w.key, Missing: errMissing, Age: age, Usable: func() error { return nil }, Own: NewOwnKeys(OwnConfig{Age: -1}),
 		Bad:    func(_ context.Context, _ uuid.UUID, _ string, _ bool, err error) error { return err },
 		Decode: func(_ *storage.Record, plain []byte) (string, error) { return string(plain), nil },
 	})
@@ -81,7 +81,7 @@ func (w *world) seal(t *testing.T, ring *seal.Ring) {
 // wrap stores a ring.
 func (w *world) wrap(t *testing.T, ring *seal.Ring) {
 	t.Helper()
-	wrapped := must.Get(Wrap(t.Context(), w.key, ring, storage.ID(w.tenant)))(t)
+	wrapped := must.Get(ring.Wrap(w.key, w.tenant))(t)
 	w.store[KindRing] = []storage.Record{{Kind: KindRing, ID: storage.ID(w.tenant), Body: wrapped}}
 }
 
@@ -148,7 +148,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 			}
 			must.Get(w.Reload(t.Context(), w.tenant))(t)
 		}
-		must.Same(t, "the master key was used", want, w.key.opened.Load())
+		must.Same(t, "the root was used", want, w.key.opened.Load())
 	}
 	use(1)
 	w.wrap(t, w.ring)
@@ -197,7 +197,7 @@ func TestOperationsShareOneUnwrap(t *testing.T) {
 		for range callers {
 			must.Match(t, "a caller", <-errs, nil)
 		}
-		must.Same(t, "the master key was used", int32(1), w.key.opened.Load())
+		must.Same(t, "the root was used", int32(1), w.key.opened.Load())
 	})
 }
 

@@ -3,6 +3,7 @@ package keyring
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -114,6 +115,7 @@ func (o *OwnKeys) assign(tenant uuid.UUID, uri string) *ownKey {
 	if old != nil {
 		delete(o.tenants, tenant)
 		delete(old.tenants, tenant)
+		old.forget(tenant)
 		if len(old.tenants) == 0 {
 			delete(o.keys, old.uri)
 			old.stop()
@@ -124,7 +126,7 @@ func (o *OwnKeys) assign(tenant uuid.UUID, uri string) *ownKey {
 	}
 	k := o.keys[uri]
 	if k == nil {
-		k = &ownKey{all: o, uri: uri, ready: make(chan struct{}), calls: make(chan struct{}, callsAtOnce), tenants: map[uuid.UUID]bool{}}
+		k = &ownKey{all: o, uri: uri, ready: make(chan struct{}), calls: make(chan struct{}, callsAtOnce), tenants: map[uuid.UUID]bool{}, roots: map[uuid.UUID]knownOwnRoot{}}
 		k.ctx, k.stop = context.WithCancel(o.ctx)
 		o.keys[uri] = k
 	}
@@ -133,29 +135,74 @@ func (o *OwnKeys) assign(tenant uuid.UUID, uri string) *ownKey {
 	return k
 }
 
+// forget drops the root of a tenant.
+func (k *ownKey) forget(tenant uuid.UUID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.roots, tenant)
+}
+
 // open implements [seal.OpenOwn].
-func (o *OwnKeys) open(ctx context.Context, tenant [16]byte, uri string, sealed, associatedData []byte) (seal.AEAD, []byte, error) {
-	k := o.assign(tenant, uri)
-	k.begin(sealed, associatedData)
+func (o *OwnKeys) open(ctx context.Context, tenant [16]byte, own *seal.OwnKey) (seal.AEAD, error) {
+	k := o.assign(tenant, own.URI)
+	blob := ownRoot{tenant: tenant, wrapped: own.Wrapped, fingerprint: own.Fingerprint}
+	k.begin(blob)
 	select {
 	case <-k.ready:
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if err := k.usable(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	plain, err := k.DecryptWithContext(ctx, sealed, associatedData)
+	root, err := k.unwrap(ctx, blob)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		}
-		return nil, nil, unavailable(err)
+		return nil, unavailable(err)
 	}
-	return k, plain, nil
+	return root, nil
 }
 
-// ownKey is the key of a URI. It implements [seal.AEAD] with a limit of calls.
+// Make lets the key of a URI wrap a new root for a tenant.
+func (o *OwnKeys) Make(ctx context.Context, tenant uuid.UUID, uri string) (*seal.OwnKey, error) {
+	if o.Open == nil {
+		return nil, errNoOpener
+	}
+	key, err := o.Open(ctx, uri)
+	if err != nil {
+		return nil, err
+	}
+	defer closeKey(key)
+	if p, ok := key.(Pinned); ok && p.Root() != "" {
+		return nil, errOwnPin
+	}
+	root, wrapped, err := seal.MakeRoot(seal.Fresh(ctx), key, tenant)
+	if err != nil {
+		return nil, err
+	}
+	return &seal.OwnKey{URI: uri, Wrapped: wrapped, Fingerprint: root.Fingerprint, Root: root}, nil
+}
+
+var errOwnPin = errors.New("vault: the URI of a tenant's key takes no root=: the vault makes the root of the tenant, and keeps its fingerprint under its own root")
+
+// closeKey ends what an opened key uses.
+func closeKey(key seal.AEAD) {
+	if closer, ok := key.(io.Closer); ok {
+		_ = closer.Close() // there is nobody to tell
+	}
+}
+
+// ownRoot is a root that a tenant's own key has wrapped. The vault's root has
+// authenticated it.
+type ownRoot struct {
+	tenant      uuid.UUID
+	wrapped     []byte
+	fingerprint string
+}
+
+// ownKey is the key of a URI, with a limit of calls.
 type ownKey struct {
 	all     *OwnKeys
 	uri     string
@@ -169,25 +216,44 @@ type ownKey struct {
 	mu      sync.Mutex
 	watch   *Watch // nil before the first check, and if keys are not watched
 	key     seal.AEAD
+	ended   bool // no more keys are opened
 	checked time.Time
-	// A check decrypts the newest ring that was read.
-	sealed, associatedData []byte
+	blob    ownRoot                    // the last one that was read, which checks unwrap
+	roots   map[uuid.UUID]knownOwnRoot // of its tenants; empty while the key is denied
+}
+
+// knownOwnRoot is a root that the key has unwrapped.
+type knownOwnRoot struct {
+	fingerprint string
+	root        seal.AEAD
 }
 
 // begin sets what checks decrypt, and makes the first check in the background.
-func (k *ownKey) begin(sealed, associatedData []byte) {
+func (k *ownKey) begin(blob ownRoot) {
 	k.mu.Lock()
-	k.sealed, k.associatedData = sealed, associatedData
+	k.blob = blob
 	k.mu.Unlock()
 	k.first.Do(func() {
 		k.all.done.Go(func() {
+			defer k.end()
 			watch := k.newWatch()
 			close(k.ready)
 			if watch != nil {
 				watch.Run(k.ctx)
 			}
+			<-k.ctx.Done()
 		})
 	})
+}
+
+// end closes the key.
+func (k *ownKey) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	if k.key != nil {
+		closeKey(k.key)
+	}
 }
 
 // newWatch makes the first check, and returns a watch in the state that it found.
@@ -197,7 +263,7 @@ func (k *ownKey) newWatch() *Watch {
 	}
 	cfg := WatchConfig{
 		Age: k.all.Age, Grace: k.all.Grace, Check: k.check, Now: k.all.Now, Logger: k.all.Logger.With("key", ShownURI(k.uri)),
-		Drop:    func() { k.all.Drop(k.users()) },
+		Drop:    k.drop,
 		Changed: func(ctx context.Context, c KeyChange) error { return k.all.Changed(ctx, k.users(), c) },
 	}
 	err := (&Watch{WatchConfig: cfg}).check(k.ctx)
@@ -217,6 +283,14 @@ func (k *ownKey) newWatch() *Watch {
 	defer k.mu.Unlock()
 	k.watch = watch
 	return watch
+}
+
+// drop forgets what the key has unwrapped.
+func (k *ownKey) drop() {
+	k.mu.Lock()
+	clear(k.roots)
+	k.mu.Unlock()
+	k.all.Drop(k.users())
 }
 
 func (k *ownKey) users() (tenants []uuid.UUID) {
@@ -250,11 +324,11 @@ func (k *ownKey) usable() error {
 // check asks the holder of the key.
 func (k *ownKey) check(ctx context.Context) error {
 	k.mu.Lock()
-	sealed, associatedData := k.sealed, k.associatedData
+	blob := k.blob
 	k.mu.Unlock()
 	key, err := k.opened(ctx)
 	if err == nil {
-		_, err = seal.Decrypt(seal.Fresh(ctx), key, sealed, associatedData)
+		_, err = seal.UnwrapRoot(seal.Fresh(ctx), key, blob.tenant, blob.wrapped, blob.fingerprint)
 	}
 	if err == nil || errors.Is(err, fault.ErrKeyDenied) {
 		k.mu.Lock()
@@ -269,9 +343,12 @@ var errNoOpener = errors.New("the tenant has its own key, but Config.OpenKey is 
 // opened returns the key, which it opens if necessary.
 func (k *ownKey) opened(ctx context.Context) (seal.AEAD, error) {
 	k.mu.Lock()
-	key := k.key
+	key, ended := k.key, k.ended
 	k.mu.Unlock()
-	if key != nil {
+	switch {
+	case ended:
+		return nil, context.Canceled
+	case key != nil:
 		return key, nil
 	}
 	if k.all.Open == nil {
@@ -283,32 +360,26 @@ func (k *ownKey) opened(ctx context.Context) (seal.AEAD, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.ended || k.key != nil { // another call was faster
+		closeKey(key)
+		key = k.key
+	}
+	if k.ended {
+		return nil, context.Canceled
+	}
 	k.key = key
 	return key, nil
 }
 
-// Encrypt implements [seal.AEAD].
-func (k *ownKey) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
-	return k.EncryptWithContext(context.Background(), plaintext, associatedData)
-}
-
-// Decrypt implements [seal.AEAD].
-func (k *ownKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
-	return k.DecryptWithContext(context.Background(), ciphertext, associatedData)
-}
-
-// EncryptWithContext is Encrypt with a context.
-func (k *ownKey) EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error) {
-	return k.call(ctx, seal.Encrypt, plaintext, associatedData)
-}
-
-// DecryptWithContext is Decrypt with a context.
-func (k *ownKey) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
-	return k.call(ctx, seal.Decrypt, ciphertext, associatedData)
-}
-
-// call calls the key when one of its places is free.
-func (k *ownKey) call(ctx context.Context, do func(context.Context, seal.AEAD, []byte, []byte) ([]byte, error), data, associatedData []byte) ([]byte, error) {
+// unwrap returns a root. It calls the key for a root that it does not know, when one of
+// the key's places is free.
+func (k *ownKey) unwrap(ctx context.Context, blob ownRoot) (seal.AEAD, error) {
+	k.mu.Lock()
+	known := k.roots[blob.tenant]
+	k.mu.Unlock()
+	if known.root != nil && known.fingerprint == blob.fingerprint {
+		return known.root, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	select {
@@ -321,7 +392,17 @@ func (k *ownKey) call(ctx context.Context, do func(context.Context, seal.AEAD, [
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, key, data, associatedData)
+	root, err := seal.UnwrapRoot(ctx, key, blob.tenant, blob.wrapped, blob.fingerprint)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.watch.Usable(); err != nil {
+		return nil, err
+	}
+	k.roots[blob.tenant] = knownOwnRoot{blob.fingerprint, root}
+	return root, nil
 }
 
 // Front returns what opens of a tenant whose own key is denied: the front of its ring.
@@ -333,7 +414,7 @@ func (c *Cache[D]) Front(ctx context.Context, tenant uuid.UUID) (*State[D], erro
 	if err != nil {
 		return nil, err
 	}
-	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, recs[1].Body)
+	ring, err := seal.Unwrap(c.cfg.Root, tenant, recs[1].Body)
 	if err != nil && !errors.Is(err, seal.ErrOwnKey) {
 		return nil, unavailable(err)
 	}

@@ -51,7 +51,6 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				aead := must.Get(seal.NewAEAD(seal.RandomKey()))(t)
-				sealed := must.Get(aead.Encrypt([]byte("ring"), nil))(t)
 				keys := map[string]*hangingKey{"hung": {AEAD: aead}, "other": {AEAD: aead}}
 				own := NewOwnKeys(OwnConfig{
 					Open: func(_ context.Context, uri string) (seal.AEAD, error) { return keys[uri], nil },
@@ -61,8 +60,10 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 				})
 				defer own.Close()
 				open := func(uri string) error {
-					_, _, err := own.open(t.Context(), uuid.New(), uri, sealed, nil)
-					return err
+					tenant := uuid.New()
+					root, wrapped, err := seal.MakeRoot(t.Context(), aead, tenant)
+					must.Do(t, err)
+					return must.Err(own.open(t.Context(), tenant, &seal.OwnKey{URI: uri, Wrapped: wrapped, Fingerprint: root.Fingerprint}))
 				}
 				if !fromStart {
 					must.Do(t, open("hung"))
@@ -106,7 +107,7 @@ func TestDeniedOwnKeyIsNotUsedUntilItIsDropped(t *testing.T) {
 			Changed: func(context.Context, []uuid.UUID, KeyChange) error { return nil },
 		})
 		defer w.cfg.Own.Close()
-		w.wrap(t, must.Get(w.ring.WithOwn(&seal.OwnKey{URI: "own", AEAD: key}))(t))
+		w.wrap(t, must.Get(w.ring.WithOwn(must.Get(w.cfg.Own.Make(t.Context(), w.tenant, "own"))(t)))(t))
 		must.Get(w.Get(t.Context(), w.tenant))(t)
 		key.denied.Store(true)
 		<-time.After(2 * minPause)

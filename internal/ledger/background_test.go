@@ -2,13 +2,16 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -60,24 +63,118 @@ func TestBackgroundVerificationDoesNotStopSigning(t *testing.T) {
 	}
 }
 
-// A node leaves the verification to the node that holds the lease, and starts none
-// before the interval has passed.
+// A node leaves the verification to the node that verifies, continues where a silent
+// node has stopped, and starts none before the interval has passed.
 func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
-	r, l, _ := begun(t)
-	now, other := r.clock(), r.id()
+	now, last := newRig(t).clock().Add(time.Hour), uuid.UUID{15: 1}
 	for name, test := range map[string]struct {
-		c    Cursor
-		runs bool
+		e          evidence.Event
+		runs       bool
+		continues  bool
+		recordedAt time.Duration // before now
 	}{
-		"another node verifies":       {c: Cursor{Owner: other, Began: now, Until: now.Add(time.Hour)}},
-		"another node is gone":        {Cursor{Owner: other, Began: now, Until: now}, true},
-		"the interval has not passed": {c: Cursor{Done: now.Add(-time.Minute)}},
-		"the interval has passed":     {Cursor{Done: now.Add(-2 * time.Hour)}, true},
+		"another node verifies":         {e: evidence.Event{Began: now.Add(-time.Minute)}},
+		"another node is gone":          {e: evidence.Event{Began: now.Add(-time.Hour), Last: last}, runs: true, continues: true, recordedAt: passLease},
+		"the interval has not passed":   {e: evidence.Event{Began: now.Add(-time.Hour), Done: true}, recordedAt: time.Minute},
+		"the interval has passed":       {e: evidence.Event{Began: now.Add(-3 * time.Hour), Done: true}, runs: true, recordedAt: 2 * time.Hour},
+		"the end is in the future":      {e: evidence.Event{Began: now.Add(-3 * time.Hour), Done: true}, runs: true, recordedAt: -2 * time.Hour},
+		"the other has found something": {e: evidence.Event{Began: now.Add(-time.Hour), Last: last, Bad: true}, runs: true, continues: true, recordedAt: passLease},
 	} {
-		p := &ownProgress{test.c}
-		l.c.Progress = p
-		must.Do(t, l.verifyInBackground(t.Context(), time.Hour))
-		must.Same(t, name, test.runs, p.c != test.c)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, l, tenant := begun(t)
+			r.write(l, tenant, 1)
+			r.checkpoint(l)
+			test.e.Kind, test.e.ID = evidence.EventVerified, uuid.New()
+			r.advance(now.Add(-test.recordedAt).Sub(r.clock()))
+			must.Do(t, l.Record(t.Context(), test.e))
+			r.advance(now.Sub(r.clock()))
+			node := r.open() // it learns of it from the tree
+			must.Do(t, node.verifyInBackground(t.Context(), time.Hour))
+			is := node.vault.tenants.pass
+			must.Same(t, "the node has verified", test.runs, is.owner == node.id)
+			if !test.runs {
+				return
+			}
+			must.Same(t, "began again", !test.continues, is.began.After(test.e.Began))
+			must.Same(t, "result", !test.e.Bad, is.ok)
+			must.Same(t, "the end is known to others", is.done, r.open().Status().Verified)
+		})
 	}
+}
+
+// The summary of the vault's tree has how far the verification has come.
+func TestSummaryHasTheVerification(t *testing.T) {
+	t.Parallel()
+	known := newTenants()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, done := range []bool{false, true} {
+		known.pass.apply(&evidence.Event{ID: uuid.New(), Began: at, Time: at.Add(time.Hour), Last: uuid.New(), Count: 7, Bad: !done, Done: done})
+		again := newTenants()
+		must.Do(t, again.decode(known.encode()))
+		must.Same(t, "the verification is the same", true, known.pass == again.pass)
+	}
+}
+
+// A trigger drops all changes of the vault's tree, so that a verification which is due
+// cannot advance. That is an alarm within an hour. The node still verifies.
+func TestVerificationThatDoesNotAdvance(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		stalled(r, "CREATE TRIGGER dropped BEFORE UPDATE ON vault_log_trees WHEN OLD.tenant_id = zeroblob(16) BEGIN SELECT RAISE(IGNORE); END",
+			"DROP TRIGGER dropped")
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		r := newRigOn(t, pgtest.Alone(t), true)
+		stalled(r, `CREATE FUNCTION dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+			CREATE TRIGGER dropped BEFORE UPDATE ON vault_log_trees FOR EACH ROW WHEN (OLD.tenant_id = decode(repeat('00', 16), 'hex')) EXECUTE FUNCTION dropped()`,
+			"DROP TRIGGER dropped ON vault_log_trees")
+	})
+}
+
+func stalled(r *rig, drop, allow string) {
+	r.Helper()
+	l, tenant, seen := r.open(), r.id(), watched{}
+	r.write(l, tenant, 3)
+	r.settle(l, tenant, 3)
+	look := func() error {
+		err := l.verifyInBackground(r.Context(), time.Hour)
+		l.watchPass(&seen, time.Hour)
+		return err
+	}
+	must.Do(r, look())
+	r.exec(drop)
+	r.exec("UPDATE vault_logs SET message = 'x' WHERE tenant_id = ?", tenant[:])
+	const due, step = 60, 5 // minutes
+	for minute := 0; minute < due+60; minute += step {
+		if alarms := r.raised(AlarmStalled); minute <= due && len(alarms) > 0 {
+			r.Fatalf("after %d minutes: %v", minute, alarms)
+		}
+		r.advance(step * time.Minute)
+		_ = look()
+	}
+	if len(r.raised(AlarmStalled)) != 1 || len(r.raised(AlarmTampered)) == 0 {
+		r.Errorf("alarms: %v", r.all())
+	}
+	r.exec(allow)
+	must.Do(r, look())
+	l.watchPass(&seen, time.Hour)
+	must.Same(r, "lasting alarms", false, slices.ContainsFunc(l.Status().Alarms, func(a Alarm) bool { return a.Kind == AlarmStalled }))
+}
+
+// Events that a trigger drops are noticed with the next look at new leaves.
+func TestDroppedEventsAreNoticed(t *testing.T) {
+	t.Parallel()
+	r, l, tenant := begun(t)
+	r.checkpoint(l)
+	must.Do(t, l.verifyRecent(t.Context()))
+	r.exec("CREATE TRIGGER dropped BEFORE INSERT ON vault_log_events BEGIN SELECT RAISE(IGNORE); END")
+	r.write(l, tenant, 1)
+	r.checkpoint(l)
+	must.Do(t, l.verifyRecent(t.Context()))
+	must.Same(t, "alarms", 1, len(r.raised(AlarmTampered)))
 }

@@ -204,6 +204,7 @@ func (l *Ledger) signTree(ctx context.Context, want int64) ([]byte, error) {
 		return nil, err
 	}
 	stored, st := storage.Checkpoint{Size: c.Size, Note: msg, At: l.c.Now().UTC()}, v.state
+	st.Revision++
 	st.addNote(&stored)
 	change := &storage.TreeChange{Was: v.tree, Tree: v.tree, Checkpoint: &stored}
 	if change.Tree.State, err = l.sealState(ctx, &v.tree, &st); err != nil {
@@ -235,26 +236,6 @@ type grown struct {
 	state state
 }
 
-// upgrade records the beginning of trees of an earlier version.
-func (l *Ledger) upgrade(ctx context.Context) error {
-	l.mu.Lock()
-	begun := true
-	for _, h := range l.vault.tenants.heads {
-		begun = begun && h.begun
-	}
-	l.mu.Unlock()
-	if begun {
-		return nil
-	}
-	heads, err := l.changed(ctx, nil)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return ignoreSuspended(l.record(ctx, func() []evidence.Event { return l.fresh(heads) }))
-}
-
 // changed returns the trees whose newest head may be out of date, and the trees
 // of always. A tree that does not extend its newest head is left out, with an
 // alarm, because a note must not vouch for it.
@@ -274,10 +255,13 @@ func (l *Ledger) changed(ctx context.Context, always []uuid.UUID) (all []grown, 
 		if h.begun && h.size == tree.Size && h.state == stateHash(tree.State) && !slices.Contains(always, tenant) {
 			continue
 		}
-		t := grown{Tree: *tree}
-		err = l.openState(ctx, &t.Tree, &t.state)
+		// The row is read after the head and the cache: see open.
+		t, known := grown{}, l.cachedTree(tenant)
+		if t.Tree, err = l.tree(ctx, tenant); err == nil {
+			err = l.openState(ctx, &t.Tree, &t.state)
+		}
 		if err == nil {
-			_, err = l.catchUp(ctx, &t.Tree, l.cachedTree(tenant), h)
+			_, err = l.catchUp(ctx, &t.Tree, &t.state, known, h)
 		}
 		switch {
 		case err == nil:
@@ -296,25 +280,18 @@ func (l *Ledger) fresh(trees []grown) (events []evidence.Event) {
 		t := &trees[i]
 		tenant, is := uuid.UUID(t.Tenant), stateHash(t.State)
 		h := l.vault.tenants.head(tenant)
-		if _, gone := l.vault.tenants.deleted[tenant]; gone || h.begun && (h.size > t.Size || h.size == t.Size && h.state == is) {
+		if _, gone := l.vault.tenants.deleted[tenant]; gone || h.begun && h.revision >= t.state.Revision {
 			continue
 		}
 		if !h.begun {
-			begun := evidence.Event{Kind: evidence.EventBegun, Tenant: tenant, Entry: t.state.Boundary}
-			if h.index >= 0 { // a tree of an earlier version
-				begun.Size = t.Size
-				if t.state.Until != nil && begun.Entry == (uuid.UUID{}) {
-					begun.Entry = boundaryAt(l.c.Now())
-				}
-			}
-			h.closed = begun.Entry == uuid.UUID{}
-			events = append(events, begun)
+			events = append(events, evidence.Event{Kind: evidence.EventBegun, Tenant: tenant, Import: t.state.Imports})
+			h.closed = !t.state.Imports
 		}
 		if !h.closed && t.state.Until == nil {
 			events = append(events, evidence.Event{Kind: evidence.EventImported, Tenant: tenant, Count: t.state.Imported})
 		}
 		events = append(events, evidence.Event{
-			Kind: evidence.EventHead, Tenant: tenant, Size: t.Size, Root: evidence.Hash(t.Root), State: is,
+			Kind: evidence.EventHead, Tenant: tenant, Size: t.Size, Root: evidence.Hash(t.Root), Revision: t.state.Revision, State: is,
 		})
 	}
 	return events

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -151,42 +151,26 @@ func (x *exported) find(id uuid.UUID) (*evidence.Leaf, error) {
 	if len(rows) == 1 {
 		of.row = &rows[0]
 	}
-	leaf, err := x.leaf(of)
-	if err == nil && leaf.Mac == nil {
+	leaf := of.exported()
+	if leaf.Mac == nil {
 		leaf.Entry = nil
 	}
-	return &leaf, err
+	return &leaf, nil
 }
 
-// leaf returns a leaf of a bundle with its entry.
-func (x *exported) leaf(l entryLeaf) (evidence.Leaf, error) {
-	leaf, row := evidence.Leaf{N: l.index(), Kind: kindOf(l.batch), ID: l.id(), C: l.commit()}, l.row
-	if row == nil {
-		return leaf, nil
+// exported returns a leaf of a bundle with its entry. The mac is the one in the row,
+// never a computed one, with which an altered row would be genuine.
+func (l *entryLeaf) exported() evidence.Leaf {
+	leaf := evidence.Leaf{N: l.index(), Kind: kindOf(l.batch), ID: l.id(), C: l.commit()}
+	if l.row == nil {
+		return leaf
 	}
-	e := EntryOf(row)
+	e := EntryOf(l.row)
 	leaf.Entry = &e
-	switch {
-	case !leaf.Kind.HasMac() && row.Mac == (storage.Hash{}):
-		// The mac of any other entry stays secret, because its row would be genuine
-		// with it.
-		mac, err := x.l.macAs(x.ctx, leaf.Kind, x.tenant, &e)
-		if err != nil || e.Commit(x.tenant, mac) == leaf.C {
-			leaf.Mac = mac[:]
-			return leaf, err
-		}
-		_, err = x.l.otherMac(x.ctx, x.tenant, e.AppendMacFields([]byte(saltLabel)), func(mac evidence.Mac) bool {
-			if e.Commit(x.tenant, mac) != leaf.C {
-				return false
-			}
-			leaf.Mac = mac[:]
-			return true
-		})
-		return leaf, err
-	case row.Mac != (storage.Hash{}):
-		leaf.Mac = slices.Clone(row.Mac[:])
+	if l.row.Mac != (storage.Hash{}) {
+		leaf.Mac = slices.Clone(l.row.Mac[:])
 	}
-	return leaf, nil
+	return leaf
 }
 
 // Consistency returns the size of the tenant's tree, and the proof that the
@@ -237,7 +221,7 @@ func (x *exported) events(to evidence.Log) error {
 	tenant := storage.ID(x.tenant)
 	take := func(index int64, e *evidence.Event) {
 		switch e.Kind {
-		case evidence.EventHead, evidence.EventSummary:
+		case evidence.EventHead, evidence.EventSummary, evidence.EventVerified:
 		case evidence.EventPruned:
 			x.pruned = max(x.pruned, e.Below)
 			if pruned < 0 {
@@ -387,10 +371,7 @@ func (x *exported) passLeaf(to evidence.Log, l entryLeaf) error {
 	if l.row != nil && l.row.Seq != l.ref().Seq && !x.inPlace {
 		l.row = nil // the entry was moved, and may have another leaf
 	}
-	leaf, err := x.leaf(l)
-	if err != nil {
-		return err
-	}
+	leaf := l.exported()
 	if x.row != nil {
 		if err := x.row(&leaf, l.ref(), l.row); err != nil {
 			return err

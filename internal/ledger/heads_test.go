@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -319,7 +318,7 @@ func TestOlderReadsAreNotLostInACrash(t *testing.T) {
 		r.advance(3 * time.Second)
 	}
 	r.server.Started = r.clock()
-	r.advance(pending.MissingAfter)
+	r.advance(MissingAfter)
 	must.Do(t, l.Watch(t.Context()))
 	if got := r.raised(AlarmMissing); len(got) != 1 || got[0].Entry != lost[0].ID {
 		t.Error(got)

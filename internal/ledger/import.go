@@ -3,9 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -28,40 +26,12 @@ func (l *Ledger) Import(ctx context.Context, tenant uuid.UUID) (n int64, more bo
 		if s.state.Until == nil {
 			return 0, false, nil
 		}
-		if err := l.setBoundary(ctx, tenant, &s.state); err != nil {
-			return 0, false, err
-		}
 		moved, err := s.importOld(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue
 		}
 		return s.frontier.Size() - s.was.Size, moved && s.state.Until != nil, err
 	}
-}
-
-// setBoundary sets the boundary of an open import from the begun event, if an
-// earlier version has begun the tree.
-func (l *Ledger) setBoundary(ctx context.Context, tenant uuid.UUID, st *state) error {
-	if st.Until == nil || st.Boundary != (uuid.UUID{}) {
-		return nil
-	}
-	about := storage.ID(tenant)
-	return l.eachEvent(ctx, storage.EventQuery{To: newest, About: &about}, func(_ int64, e *evidence.Event) {
-		if e.Kind == evidence.EventBegun {
-			st.Boundary = e.Entry
-		}
-	})
-}
-
-// boundaryAt returns the greatest id of an entry that was created until a time.
-func boundaryAt(t time.Time) (id uuid.UUID) {
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
-	copy(id[:], ms[2:])
-	for i := 6; i < len(id); i++ {
-		id[i] = 0xff
-	}
-	return id
 }
 
 // importsNothing reports whether a tenant has no entries from before evidence. Once
@@ -89,10 +59,6 @@ func (l *Ledger) closeBeginning(ctx context.Context) error {
 	})
 }
 
-// heldBack is how long an import stays open at least. When it began, an open
-// transaction may have held back old entries, which then come with the new ones.
-const heldBack = time.Minute
-
 // importOld appends the next entries that are older than the tree. It reports
 // whether the import has moved on.
 func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
@@ -100,7 +66,7 @@ func (s *growth) importOld(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ends := bytes.Equal(next, s.state.Until) && evidence.Millis(s.state.Boundary) <= s.l.c.Now().Add(-heldBack).UnixMilli()
+	ends := bytes.Equal(next, s.state.Until)
 	if bytes.Equal(next, s.state.Old) && !ends {
 		return false, nil
 	}

@@ -5,6 +5,50 @@
 // written to about once a second, and all tenants once a minute. Every change
 // to a tree is conditional on the tree's size, so nodes need no leader. If two
 // nodes append at once, one of them reads the tree again.
+//
+// It rests on the storage for changes that are complete or absent, on package merkle
+// for roots, and on package evidence for the formats and for the verifier of a bundle.
+// Package notary gives it keys, tenants and anchors. Begin with [Ledger.Sequence], which
+// grows a tree, then read [Ledger.Checkpoint] and [Ledger.Verify].
+//
+// # Invariants
+//
+// Verification rests on these rules, in place and offline. Each names a test that
+// fails without it, here or in packages notary, evidence and test/tampering.
+//
+//  1. Heads only grow: a tree has, at the size of every head, the root of that head.
+//     A tree that does not extend its newest head gets no leaf and no head.
+//     (TestGuardsOfAppends)
+//  2. Nothing begins twice: a tenant with a head, with leaves or with a signed deletion
+//     gets no new tree. (TestTreeWithoutAHeadDoesNotBeginAgain)
+//  3. Every entry has a valid MAC, whether it is new or imported, or a signed event says
+//     that it was erased. A row without one is forged, and stays out of the tree.
+//     (TestForgedEntryStaysOutOfTheTree)
+//  4. The vault's tree is the only list of tenants, heads, deletions, erasures, keys and
+//     restores. A row that a leaf names and nobody finds is tampering.
+//     (TestDeletedTenantsStayDeleted, TestEveryChangeOfEveryLine)
+//  5. A note that this vault did not make, or that is ahead of the database, stops
+//     signing in every process until a person accepts a restore.
+//     (TestSuspensionReachesEveryProcess, TestFork)
+//  6. Rows do not contradict the log: a row has the highest revision that its entries
+//     name, and a deletion is final. (TestHighestRevisionOrDeletionCounts)
+//  7. The vault vouches only for what it has opened: the sweep opens a row before it
+//     writes that the row expired. (TestSweepOpensWhatItDeletes)
+//  8. Retention hides nothing: an entry without a valid MAC is forged, whatever its age.
+//     (TestForgedEntriesDoNotExpire)
+//  9. A crash explains the loss of reads that were acknowledged in the two seconds
+//     before it, and of nothing else. (TestOlderReadsAreNotLostInACrash)
+//  10. A report says what was compared. A note that cannot be compared has no verdict.
+//     (TestIncomparableNoteHasNoVerdict)
+//  11. A row that nothing seals puts no words into an entry, improves no verdict and
+//     grants no right. A bundle has the MAC of the row, never a computed one.
+//     (TestRowsAboutKeysDoNotSpeak, TestBundleIsNoOracle)
+//  12. States only move forward: the row of a tree has a revision, heads have the newest
+//     one, and a node remembers what it has seen. An older row is tampering, also at
+//     the same size. (TestRowOfAnOpenImport)
+//  13. Verification does not believe itself: its progress says where to continue, and a
+//     verification that is due and does not advance is an alarm within an hour.
+//     (TestVerificationThatDoesNotAdvance)
 package ledger
 
 import (
@@ -22,9 +66,8 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/internal/pace"
-	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -75,9 +118,7 @@ type Config struct {
 	// Refresh is called at the start of each round. It may call [Ledger.Use].
 	// It may be nil.
 	Refresh func(ctx context.Context) error
-	// Progress stores how far the verification of everything has come.
-	Progress Progress
-	Now      func() time.Time
+	Now     func() time.Time
 }
 
 // Comparison compares rows with the log entries about them. A verification
@@ -108,13 +149,14 @@ var (
 // Ledger keeps the trees of a vault. Its methods are safe for concurrent use.
 type Ledger struct {
 	c       Config
-	pending pending.Entries
+	pending Pending
 	anchors []*anchored
 	alarms  alarms
 	signing atomic.Pointer[signing]
 
-	mu     sync.Mutex // guards vault and anchored.compared
+	mu     sync.Mutex // guards vault, looked and anchored.compared
 	vault  vaultTree
+	looked *merkle.Frontier       // of the vault's tree, as far as its events were read
 	gone   sync.RWMutex           // held with mu to change vault.tenants.deleted, so that either suffices to read it
 	status atomic.Pointer[Status] // the last known
 	rounds rounds
@@ -185,7 +227,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, ignoreSuspended(l.upgrade(ctx))
+	return l, nil
 }
 
 // signing holds the keys that a ledger uses.
@@ -226,8 +268,9 @@ type Status struct {
 	// tree. Pending is the number of such entries.
 	Lag     time.Duration
 	Pending int
-	// Verified is the end of the last complete verification. VerifiedOK
-	// reports whether it found no tampering.
+	// Verified is the end of the last complete verification, by this node or
+	// according to the vault's tree. VerifiedOK reports whether it found no
+	// tampering.
 	Verified   time.Time
 	VerifiedOK bool
 	Compared   string             // its summary, if this node did all of it
@@ -250,6 +293,9 @@ func (l *Ledger) Status() Status {
 		now := Status{
 			Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
 			Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, Findings: v.findings, LacksErasures: v.state.Lacks,
+		}
+		if p := &v.tenants.pass; p.done.After(now.Verified) {
+			now.Verified, now.VerifiedOK, now.Compared, now.Findings = p.done, p.ok, "", nil
 		}
 		l.mu.Unlock()
 		l.status.Store(&now)
@@ -289,6 +335,9 @@ const (
 	AlarmRestore AlarmKind = "restore"
 	// AlarmForked means that the database contradicts a signed note.
 	AlarmForked AlarmKind = "forked"
+	// AlarmStalled means that the verification of everything, or the signing of
+	// notes, has not advanced for almost an hour.
+	AlarmStalled AlarmKind = "stalled"
 	// AlarmAnchor means that an anchor does not respond.
 	AlarmAnchor AlarmKind = "anchor"
 )
@@ -357,8 +406,8 @@ func (a *alarms) over(kind AlarmKind) {
 
 // cached is the last state of a tenant's tree that this node has seen.
 type cached struct {
-	size     int64
-	frontier *merkle.Frontier
+	size, revision int64
+	frontier       *merkle.Frontier
 }
 
 const maxCached = 10_000
@@ -369,13 +418,15 @@ func (l *Ledger) cachedTree(tenant uuid.UUID) *cached {
 	return l.trees[tenant]
 }
 
-func (l *Ledger) cacheTree(tenant uuid.UUID, f *merkle.Frontier) {
+func (l *Ledger) cacheTree(tenant uuid.UUID, f *merkle.Frontier, revision int64) {
 	l.treesMu.Lock()
 	defer l.treesMu.Unlock()
 	if len(l.trees) >= maxCached {
 		clear(l.trees)
 	}
-	l.trees[tenant] = &cached{f.Size(), f}
+	if known := l.trees[tenant]; known == nil || known.revision <= revision {
+		l.trees[tenant] = &cached{f.Size(), revision, f}
+	}
 }
 
 // noteRecent remembers that leaves were appended to a tree.

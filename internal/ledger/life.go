@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -195,7 +194,7 @@ func (l *Ledger) Watch(ctx context.Context) error {
 const lagAfter = time.Minute
 
 // watchTenant decides whether late entries are only held back or were deleted.
-func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []pending.Waiting) error {
+func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []Waiting) error {
 	is, err := l.instance(ctx)
 	if err != nil {
 		return err
@@ -227,7 +226,7 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []pendi
 const lostBefore = 2 * time.Second
 
 // written returns the ids of those entries that are in the log.
-func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []pending.Waiting) (map[storage.ID]bool, error) {
+func (l *Ledger) written(ctx context.Context, tenant uuid.UUID, entries []Waiting) (map[storage.ID]bool, error) {
 	refs := make([]storage.LogRef, len(entries))
 	for i := range entries {
 		refs[i] = storage.LogRef{ID: storage.ID(entries[i].ID), Seq: storage.AnySeq}
@@ -249,7 +248,7 @@ func (l *Ledger) recordLost(ctx context.Context, tenant uuid.UUID, lost []uuid.U
 			return err
 		}
 		for _, id := range some {
-			l.Failed(tenant, pending.Expected{ID: id})
+			l.Failed(tenant, Expected{ID: id})
 		}
 	}
 	return nil

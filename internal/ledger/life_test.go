@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -83,7 +82,7 @@ func TestWatchLooksForLateEntriesAtOnce(t *testing.T) {
 	}}}
 	l := r.openOn(store)
 	r.write(l, r.id(), 100)
-	r.advance(pending.MissingAfter)
+	r.advance(MissingAfter)
 	must.Do(t, l.Watch(t.Context()))
 	if looks != 1 || len(r.all()) > 0 {
 		t.Errorf("%d queries for entries that are held back, alarms %v", looks, r.all())
@@ -121,32 +120,6 @@ func TestImportStopsWhileEntriesAreHeldBack(t *testing.T) {
 	}
 }
 
-// An import that an earlier version began continues. That version did not store the
-// boundary with the tree.
-func TestImportOfAnEarlierVersionContinues(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	tenant := r.id()
-	old := r.logs(tenant, 2)
-	for i := range old {
-		old[i].Mac = storage.Hash{}
-	}
-	r.put(nil, tenant, old)
-	r.advance(time.Hour)
-	l := r.open()
-	s := must.Get(l.open(t.Context(), tenant))(t)
-	s.state.Boundary = uuid.UUID{}
-	tree := must.Get(s.write(t.Context()))(t)
-	head := evidence.Event{Kind: evidence.EventHead, Tenant: tenant, Root: evidence.Hash(tree.Root), State: stateHash(tree.State)}
-	must.Do(t, l.Record(t.Context(), head))
-	l = r.open()
-	r.settle(l, tenant, 2)
-	r.isGood(l, tenant, nil, old...)
-	if all := r.all(); len(all) > 0 {
-		t.Error(all)
-	}
-}
-
 // The end of an import has the number of its leaves, without those of entries under
 // the vault's own keys.
 func TestEndOfImport(t *testing.T) {
@@ -154,17 +127,13 @@ func TestEndOfImport(t *testing.T) {
 	r := newRig(t)
 	tenant := r.id()
 	old := r.logs(tenant, 3)
-	old[1].Mac = storage.Hash{}
 	e := EntryOf(&old[2])
 	old[2].Mac = storage.Hash(macOf(uuid.UUID{}, AppendVaultMacFields(nil, tenant, e)))
 	r.put(nil, tenant, old)
 	r.advance(time.Hour)
 	l := r.open()
 	r.settle(l, tenant, 3)
-	r.advance(heldBack)
-	for range 2 {
-		must.Get(l.Round(t.Context()))(t)
-	}
+	must.Get(l.Round(t.Context()))(t)
 	if !l.vault.tenants.head(tenant).closed {
 		t.Error("the import has not ended")
 	}
@@ -231,7 +200,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 		logs := r.write(l, tenant, 3)
 		r.exec(how, logs[1].ID[:])
 		must.Do(t, l.SequenceDirty(t.Context()))
-		r.advance(pending.MissingAfter)
+		r.advance(MissingAfter)
 		must.Do(t, errors.Join(l.Watch(t.Context()), l.verifyRecent(t.Context())))
 		kind := map[string]AlarmKind{"deleted": AlarmMissing, "altered": AlarmTampered}[name]
 		if got := r.raised(kind); len(got) != 1 || got[0].Entry != uuid.UUID(logs[1].ID) {
@@ -265,7 +234,7 @@ func TestTypeOfAReadIsCompared(t *testing.T) {
 			row[0].Operation = "read"
 			e := EntryOf(&row[0])
 			row[0].Mac = storage.Hash(macOf(tenant, e.AppendMacFields(nil)))
-			expected := pending.Expected{ID: e.ID, Relaxed: true, Untyped: true}
+			expected := Expected{ID: e.ID, Relaxed: true, Untyped: true}
 			l.Expect(tenant, expected)
 			r.put(nil, tenant, row)
 			if test.alter {
@@ -317,7 +286,7 @@ func TestLostReads(t *testing.T) {
 	l.Written(tenant, lost...)
 	r.advance(time.Second)
 	r.server.Started = r.clock() // the server has crashed
-	r.advance(pending.MissingAfter)
+	r.advance(MissingAfter)
 	must.Do(t, l.Watch(t.Context()))
 	report := r.verify(l)
 	if !report.OK() || !slices.Equal(verdictsOf(report), []evidence.Verdict{evidence.LostRead}) || len(report.Findings) != 2 {
@@ -355,7 +324,7 @@ func TestWritesOfUnknownOutcomeRaiseNoAlarm(t *testing.T) {
 	must.Do(t, r.store.Write(t.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs[:1]}))
 	r.isGood(l, tenant, nil, logs[0])
 	l.Failed(tenant, want[1])
-	r.advance(pending.UnsureFor)
+	r.advance(UnsureFor)
 	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
 		t.Errorf("%v, %v", r.all(), err)
 	}

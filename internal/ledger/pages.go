@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 

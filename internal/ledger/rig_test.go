@@ -21,7 +21,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/pending"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -174,7 +173,7 @@ func macOf(tenant uuid.UUID, data []byte) (mac evidence.Mac) {
 
 func (r *rig) config(store Store) Config {
 	return Config{
-		Progress: &ownProgress{}, Store: store, Name: origin, Signers: []note.Signer{r.signer}, Keys: []note.Verifier{r.key},
+		Store: store, Name: origin, Signers: []note.Signer{r.signer}, Keys: []note.Verifier{r.key},
 		Mac: func(_ context.Context, tenant uuid.UUID, data []byte) (evidence.Mac, error) {
 			return macOf(tenant, data), nil
 		},
@@ -231,11 +230,11 @@ func (r *rig) logs(tenant uuid.UUID, n int) []storage.Log {
 	return all
 }
 
-func expected(tenant uuid.UUID, logs []storage.Log) []pending.Expected {
-	all := make([]pending.Expected, len(logs))
+func expected(tenant uuid.UUID, logs []storage.Log) []Expected {
+	all := make([]Expected, len(logs))
 	for i := range logs {
 		e := EntryOf(&logs[i])
-		all[i] = pending.Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(logs[i].Mac))}
+		all[i] = Expected{ID: e.ID, Commit: e.Commit(tenant, evidence.Mac(logs[i].Mac))}
 	}
 	return all
 }
@@ -361,16 +360,6 @@ func verdictsOf(report *evidence.Report) []evidence.Verdict {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// ownProgress keeps the progress for this node alone.
-type ownProgress struct{ c Cursor }
-
-func (p *ownProgress) Load(context.Context) (Cursor, error) { return p.c, nil }
-
-func (p *ownProgress) Save(_ context.Context, c Cursor) (bool, error) {
-	p.c = c
-	return true, nil
 }
 
 // finds reports whether a report has a finding, whatever it says about the entry.

@@ -21,6 +21,7 @@ type rounds struct {
 	mu     sync.Mutex
 	next   *round    // waits to start; nil if nobody waits
 	signed time.Time // when the last note was signed
+	good   time.Time // when the last round of the background work succeeded
 	closed bool
 	done   sync.WaitGroup
 
@@ -170,6 +171,17 @@ func (s *rounds) hasSigned() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.signed = time.Now()
+}
+
+// succeeded stores when a round has succeeded, unless the time is zero. It returns
+// the last time.
+func (s *rounds) succeeded(at time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !at.IsZero() {
+		s.good = at
+	}
+	return s.good
 }
 
 // close ends the rounds that wait, and waits for the one that runs, until ctx

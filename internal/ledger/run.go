@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -50,8 +52,18 @@ func (l *Ledger) Run(ctx context.Context, s Schedule, failed func(error)) {
 	verifying.Go(func() {
 		every(s.Sequence, func() { report(l.second(ctx)) })
 	})
+	var seen watched
+	verifying.Go(func() {
+		every(min(s.Checkpoint, time.Minute), func() { l.watchPass(&seen, s.Verify) })
+	})
+	first := true
 	every(s.Checkpoint, func() {
+		began := l.c.Now()
 		_, err := l.Round(ctx)
+		if first || err == nil {
+			first = false
+			l.rounds.succeeded(began)
+		}
 		report(err)
 	})
 }
@@ -132,110 +144,6 @@ func (l *Ledger) importSome(ctx context.Context) (moved bool, err error) {
 	return moved, err
 }
 
-// Progress stores how far the verification of everything has come, for all nodes.
-// It is called by one goroutine.
-type Progress interface {
-	Load(ctx context.Context) (Cursor, error)
-	// Save stores a cursor. It reports false if another node has stored one
-	// since Load.
-	Save(ctx context.Context, c Cursor) (bool, error)
-}
-
-// Cursor is the progress of a verification of everything.
-type Cursor struct {
-	Owner uuid.UUID `json:"owner,omitzero"` // the node that verifies
-	Until time.Time `json:"until,omitzero"` // the end of its lease
-	After uuid.UUID `json:"after,omitzero"` // the last tenant that was verified
-	Began time.Time `json:"began,omitzero"`
-	Bad   bool      `json:"bad,omitempty"` // tampering was found
-	// Done is the end of the last complete verification, and OK its result.
-	Done time.Time `json:"done,omitzero"`
-	OK   bool      `json:"ok,omitempty"`
-}
-
-const (
-	// cursorLease is how long a node that verifies may be silent.
-	cursorLease = 5 * time.Minute
-	// saveEvery is how often a node that verifies stores its progress.
-	saveEvery = time.Minute
-	// workShare is the share of one CPU that the verification may use, as the
-	// ratio of pauses to work.
-	workShare = 3
-)
-
-// verifyInBackground continues the verification of everything if it is this node's
-// turn.
-func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration) error {
-	c, err := l.c.Progress.Load(ctx)
-	if err != nil {
-		return err
-	}
-	now := l.c.Now()
-	l.setVerified(c.Done, c.OK, nil)
-	running := c.Began.After(c.Done)
-	if running && c.Owner != l.id && c.Until.After(now) || !running && now.Sub(c.Done) < interval {
-		return nil
-	}
-	if !running {
-		c = Cursor{Began: now, Done: c.Done, OK: c.OK}
-	}
-	return l.verifyAll(ctx, c)
-}
-
-// verifyAll verifies all tenants after a cursor, slowly.
-func (l *Ledger) verifyAll(ctx context.Context, c Cursor) error {
-	saved := time.Time{}
-	save := func() (bool, error) {
-		c.Owner, c.Until, saved = l.id, l.c.Now().Add(cursorLease), time.Now()
-		return l.c.Progress.Save(ctx, c)
-	}
-	if mine, err := save(); err != nil || !mine {
-		return err
-	}
-	v := &verification{l: l, ctx: ctx, report: &evidence.Report{}, pause: l.pauses(ctx)}
-	resumed := c.After != uuid.UUID{}
-	if !resumed {
-		if err := v.vault(&VerifyOptions{}); err != nil {
-			return err
-		}
-	}
-	lost := errors.New("another node verifies")
-	err := v.tenants(c.After, func(tenant uuid.UUID) error {
-		c.After, c.Bad = tenant, c.Bad || !v.report.OK()
-		if time.Since(saved) < saveEvery {
-			return nil
-		}
-		if mine, err := save(); err != nil || !mine {
-			return errors.Join(lost, err)
-		}
-		return nil
-	})
-	v.alarm()
-	if errors.Is(err, lost) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c.Done, c.OK, c.After = l.c.Now(), !c.Bad && v.report.OK(), uuid.UUID{}
-	if resumed {
-		v.report = nil // it lacks the tenants before
-	}
-	l.setVerified(c.Done, c.OK, v.report)
-	_, err = save()
-	return err
-}
-
-// pauses returns a function that pauses in proportion to the time since it
-// returned last.
-func (l *Ledger) pauses(ctx context.Context) func() {
-	last := time.Now()
-	return func() {
-		_ = pace.Sleep(ctx, workShare*min(time.Since(last), time.Second))
-		last = time.Now()
-	}
-}
-
 // recentEvery is how often a node compares its new leaves with their rows. Sequencing
 // does not read the rows of entries that the node wrote itself.
 const recentEvery = 10 * time.Second
@@ -247,7 +155,7 @@ func (l *Ledger) verifyRecent(ctx context.Context) error {
 	recent := l.recent
 	l.recent = map[uuid.UUID]int64{}
 	l.treesMu.Unlock()
-	var failed []error
+	failed := []error{l.verifyEvents(ctx)}
 	for tenant, from := range recent {
 		if err := l.verifyFrom(ctx, tenant, from); err != nil {
 			l.noteRecent(tenant, from)
@@ -255,6 +163,34 @@ func (l *Ledger) verifyRecent(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// verifyEvents compares the events that the vault's tree has got since the last call
+// with the database. A node does not read the events that it appended itself.
+func (l *Ledger) verifyEvents(ctx context.Context) error {
+	l.mu.Lock()
+	to, f, unsure := l.vault.tree, l.looked, l.vault.suspended != ""
+	l.mu.Unlock()
+	if unsure || f.Size() >= to.Size {
+		return nil
+	}
+	f = f.Clone()
+	for e, err := range l.events(ctx, storage.EventQuery{From: f.Size(), To: to.Size}) {
+		if err != nil {
+			return err
+		}
+		f.Add(tlog.RecordHash(e.Body))
+	}
+	if f.Size() != to.Size || f.Root() != merkle.Hash(to.Root) {
+		l.alarms.raise(Alarm{Kind: AlarmTampered, Verdict: evidence.Missing, Text: "events of the vault's tree are not in the database"})
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.Size() > l.looked.Size() {
+		l.looked = f
+	}
+	return nil
 }
 
 // verifyFrom compares the leaves of a tenant from an index on with their rows.
@@ -282,7 +218,7 @@ func (l *Ledger) isGood(ctx context.Context, tenant uuid.UUID, from int64) (bool
 	for l, err := range x.readAhead(from) {
 		var leaf evidence.Leaf
 		if err == nil {
-			leaf, err = x.leaf(l)
+			leaf = l.exported()
 		}
 		if err != nil || leaf.N != n || leaf.Mac == nil || leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) != leaf.C {
 			return false, err

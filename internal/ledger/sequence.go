@@ -12,29 +12,28 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
-	"github.com/seed-72ea4aab/vault/internal/pending"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // maxStep is the maximum number of entries that one change appends.
 const maxStep = 2048
 
-// Expect remembers entries that are about to be written: see [pending.Entries].
-func (l *Ledger) Expect(tenant uuid.UUID, entries ...pending.Expected) {
+// Expect remembers entries that are about to be written: see [Pending].
+func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
 	l.pending.Expect(l.c.Now(), tenant, entries...)
 }
 
 // Written reports that entries are in the database. If they do not reach the
 // tree, an alarm is raised.
-func (l *Ledger) Written(tenant uuid.UUID, entries ...pending.Expected) {
+func (l *Ledger) Written(tenant uuid.UUID, entries ...Expected) {
 	for _, id := range l.pending.Written(l.c.Now(), tenant, entries...) {
 		l.altered(tenant, id)
 	}
 }
 
 // Failed reports that entries were not written.
-func (l *Ledger) Failed(tenant uuid.UUID, entries ...pending.Expected) {
+func (l *Ledger) Failed(tenant uuid.UUID, entries ...Expected) {
 	l.pending.Failed(tenant, entries...)
 }
 
@@ -104,7 +103,7 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	if err := l.openState(ctx, &tree, &s.state); err != nil {
 		return nil, err
 	}
-	if s.frontier, err = l.catchUp(ctx, &tree, known, h); err != nil {
+	if s.frontier, err = l.catchUp(ctx, &tree, &s.state, known, h); err != nil {
 		return nil, err
 	}
 	instance, err := l.instance(ctx)
@@ -128,10 +127,33 @@ func (l *Ledger) tampered(tenant uuid.UUID, verdict evidence.Verdict, what strin
 	return fmt.Errorf("%w: %s", ErrTampered, what)
 }
 
+// isOlder reports whether a tree's row is older than its newest head, or than the
+// row that this node knew. The size does not tell: a row may change without leaves.
+func isOlder(tree *storage.Tree, st *state, known *cached, h head) bool {
+	return h.index >= 0 && (st.Revision < h.revision || st.Revision == h.revision && stateHash(tree.State) != h.state) ||
+		known != nil && st.Revision < known.revision
+}
+
 // catchUp returns the frontier of a stored tree. The tree must extend the
 // tenant's newest head, so that a tree never begins twice, and the tree that
-// this node knew before it read the row. Otherwise catchUp raises an alarm.
-func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached, h head) (*merkle.Frontier, error) {
+// this node knew before it read the row. Its row must not be older than either.
+// Otherwise catchUp raises an alarm.
+func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, st *state, known *cached, h head) (*merkle.Frontier, error) {
+	f, err := l.frontier(ctx, tree, known, h)
+	if err != nil {
+		return nil, err
+	}
+	tenant := uuid.UUID(tree.Tenant)
+	if isOlder(tree, st, known, h) {
+		return nil, l.tampered(tenant, evidence.Altered, "the row of a tree is an older one")
+	}
+	l.cacheTree(tenant, f.Clone(), st.Revision)
+	return f, nil
+}
+
+// frontier returns the frontier of a stored tree that extends the newest head and
+// the tree that this node knew.
+func (l *Ledger) frontier(ctx context.Context, tree *storage.Tree, known *cached, h head) (*merkle.Frontier, error) {
 	tenant := uuid.UUID(tree.Tenant)
 	if tree.Size < h.size || tree.State == nil && h.index >= 0 {
 		return nil, l.tampered(tenant, evidence.Truncated, "a tree is smaller than its newest head")
@@ -140,7 +162,6 @@ func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached,
 		f := known.frontier.Clone()
 		err := l.readNew(ctx, tenant, f, tree.Size, h)
 		if err == nil && (tree.Size == 0 || f.Root() == merkle.Hash(tree.Root)) {
-			l.cacheTree(tenant, f.Clone())
 			return f, nil
 		}
 		if err != nil && !errors.Is(err, ErrTampered) {
@@ -157,11 +178,7 @@ func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, known *cached,
 	if err != nil {
 		return nil, err
 	}
-	if err := l.extends(ctx, tenant, f, h); err != nil {
-		return nil, err
-	}
-	l.cacheTree(tenant, f.Clone())
-	return f, nil
+	return f, l.extends(ctx, tenant, f, h)
 }
 
 // extends returns ErrTampered if a tree does not extend a head.
@@ -247,7 +264,7 @@ func (s *growth) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.state.Place, s.state.Until, s.state.Boundary = now, now, boundaryAt(s.l.c.Now())
+	s.state.Place, s.state.Until, s.state.Imports = now, now, true
 	return nil
 }
 
@@ -298,7 +315,7 @@ func (s *growth) append(ctx context.Context, page []storage.Log, kind evidence.K
 
 // others returns the rows of the entries whose commitments this node does not have.
 // On SQLite, a manipulated log may have two rows with one id.
-func (s *growth) others(ctx context.Context, page []storage.Log, mine []pending.Expected) (map[storage.ID][]*storage.Log, error) {
+func (s *growth) others(ctx context.Context, page []storage.Log, mine []Expected) (map[storage.ID][]*storage.Log, error) {
 	var refs []storage.LogRef
 	for i := range page {
 		if !mine[i].Known() {
@@ -320,25 +337,16 @@ func (s *growth) others(ctx context.Context, page []storage.Log, mine []pending.
 // for a row that the vault did not write. Such a row stays out of the tree.
 func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind) (evidence.Kind, evidence.Hash, error) {
 	e := EntryOf(row)
-	kind, mac, err := s.l.kindOf(ctx, s.tenant, row, &e, kind, &s.state)
+	kind, mac, err := s.l.kindOf(ctx, s.tenant, row, &e, kind)
 	if err == nil && !kind.Valid() {
 		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Entry: e.ID, Verdict: evidence.Forged, Text: "the vault did not write an entry"})
 	}
 	return kind, e.Commit(s.tenant, mac), err
 }
 
-// kindOf returns the kind of an entry that is in no tree, and the MAC or salt for
-// its commitment. The kind is zero if the vault did not write the entry. An entry
-// without a MAC must be at or below the boundary, and needs an open import.
-func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log, e *evidence.Entry, kind evidence.Kind, st *state) (evidence.Kind, evidence.Mac, error) {
-	var none storage.Hash
-	if row.Mac == none {
-		if kind != evidence.KindImported && st.Until == nil || bytes.Compare(e.ID[:], st.Boundary[:]) > 0 {
-			return 0, evidence.Mac{}, nil
-		}
-		salt, err := l.macAs(ctx, evidence.KindUnsigned, tenant, e)
-		return evidence.KindUnsigned, salt, err
-	}
+// kindOf returns the kind of an entry that is in no tree, and its MAC. The kind is
+// zero if the vault did not write the entry: every entry has a valid MAC.
+func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log, e *evidence.Entry, kind evidence.Kind) (evidence.Kind, evidence.Mac, error) {
 	for _, is := range []evidence.Kind{kind, evidence.KindVault} {
 		mac, err := l.macAs(ctx, is, tenant, e)
 		if err != nil || mac == evidence.Mac(row.Mac) {
@@ -352,22 +360,15 @@ func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log,
 	return 0, evidence.Mac{}, nil
 }
 
-// Labels of the data for MACs that are not of entries. No entry's data begins
-// with them.
-const (
-	saltLabel  = "vault/salt/1"
-	entryLabel = "vault/entry/1"
-)
+// entryLabel begins the data for MACs under the vault's own keys. No entry's data
+// begins with it.
+const entryLabel = "vault/entry/1"
 
-// macAs returns the MAC of an entry of a kind, or the salt for its commitment.
+// macAs returns the MAC of an entry of a kind.
 func (l *Ledger) macAs(ctx context.Context, kind evidence.Kind, tenant uuid.UUID, e *evidence.Entry) (evidence.Mac, error) {
 	data := make([]byte, 0, usualFields)
-	switch kind {
-	case evidence.KindVault:
+	if kind == evidence.KindVault {
 		return l.c.Mac(ctx, uuid.UUID{}, AppendVaultMacFields(data, tenant, *e))
-	case evidence.KindUnsigned:
-		data = append(data, saltLabel...)
-	default:
 	}
 	return l.c.Mac(ctx, tenant, e.AppendMacFields(data))
 }
@@ -382,7 +383,7 @@ func AppendVaultMacFields(data []byte, tenant uuid.UUID, e evidence.Entry) []byt
 // same block.
 func (s *growth) add(kind evidence.Kind, ref storage.LogRef, commit evidence.Hash) {
 	n := s.frontier.Size()
-	if kind == evidence.KindImported || kind == evidence.KindUnsigned {
+	if kind == evidence.KindImported {
 		s.state.Imported++
 	}
 	batches := s.change.Leaves
@@ -400,6 +401,7 @@ func (s *growth) add(kind evidence.Kind, ref storage.LogRef, commit evidence.Has
 func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 	s.change.Nodes = *s.nodes
 	s.change.Tree = storage.Tree{Tenant: s.was.Tenant, Size: s.frontier.Size(), Root: storage.Key(s.frontier.Root())}
+	s.state.Revision++
 	var err error
 	if s.change.Tree.State, err = s.l.sealState(ctx, &s.change.Tree, &s.state); err != nil {
 		return storage.Tree{}, err
@@ -408,7 +410,7 @@ func (s *growth) write(ctx context.Context) (storage.Tree, error) {
 		return storage.Tree{}, s.blocked(ctx, err)
 	}
 	s.l.arrived(s.tenant, s.change.Leaves...)
-	s.l.cacheTree(s.tenant, s.frontier.Clone())
+	s.l.cacheTree(s.tenant, s.frontier.Clone(), s.state.Revision)
 	if len(s.change.Leaves) > 0 {
 		s.l.noteRecent(s.tenant, s.was.Size)
 	}

@@ -16,8 +16,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// state is stored with a tenant's tree. The tenant's tree heads cover it.
+// state is stored with a tenant's tree. The tenant's heads have its revision and
+// its hash.
 type state struct {
+	// Revision is the number of changes of the tree so far.
+	Revision int64 `json:"revision"`
 	// Place is the position in the log where sequencing continues.
 	Place []byte `json:"place"`
 	// Old is the position where the import of older entries continues, and
@@ -27,10 +30,10 @@ type state struct {
 	Until []byte `json:"until,omitempty"`
 	// Instance is the server for which the positions are valid.
 	Instance string `json:"instance,omitempty"`
-	// Boundary is the greatest id of an entry that may lack a MAC. Imported is
-	// the number of imported and unsigned leaves.
-	Boundary uuid.UUID `json:"boundary,omitzero"`
-	Imported int64     `json:"imported,omitempty"`
+	// Imports means that the log is older than the tree. Imported is the number of
+	// imported leaves.
+	Imports  bool  `json:"imports,omitempty"`
+	Imported int64 `json:"imported,omitempty"`
 	// Leaves below the index Pruned are deleted. Entries from before Cutoff, in
 	// milliseconds, may be deleted.
 	Pruned int64 `json:"pruned,omitempty"`
@@ -41,6 +44,8 @@ type state struct {
 
 // vaultState is stored with the vault's tree.
 type vaultState struct {
+	// Revision is the number of changes of the tree so far.
+	Revision int64  `json:"revision"`
 	Restores int    `json:"restores"`
 	Instance string `json:"instance,omitempty"`
 	// Summary is the index of the newest summary, plus one.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -14,16 +16,16 @@ import (
 // into the place of an old one.
 func TestBundleIsNoOracle(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []evidence.Kind{evidence.KindOld, evidence.KindUnsigned} {
+	for _, kind := range []evidence.Kind{evidence.KindEntry, evidence.KindImported, evidence.KindVault} {
 		r, l, tenant := begun(t)
 		e := EntryOf(&r.write(l, tenant, 1)[0])
 		r.checkpoint(l)
 		e.ID = r.id()
-		mac, salt := macOf(tenant, e.AppendMacFields(nil)), macOf(tenant, e.AppendMacFields([]byte(saltLabel)))
+		mac, vault := macOf(tenant, e.AppendMacFields(nil)), macOf(uuid.UUID{}, AppendVaultMacFields(nil, tenant, e))
 		r.exec("UPDATE vault_logs SET id = ?, mac = NULL WHERE tenant_id = ?", e.ID[:], tenant[:])
 		r.exec("UPDATE vault_log_leaves SET kind = ?, ids = ? WHERE tenant_id = ?", int(kind), e.ID[:], tenant[:])
 		bundle := r.bundle(l, tenant)
-		for _, secret := range [][]byte{mac[:], salt[:]} {
+		for _, secret := range [][]byte{mac[:], vault[:]} {
 			if bytes.Contains(bundle, []byte(base64.StdEncoding.EncodeToString(secret))) {
 				t.Errorf("as an entry of the kind %s, an invented entry gets a mac: %s", kind, bundle)
 			}

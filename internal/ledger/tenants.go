@@ -14,19 +14,21 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// tenants is what the vault's tree says about tenants: their newest heads, and
-// which of them were deleted.
+// tenants is what the vault's tree says about tenants: their newest heads, which
+// of them were deleted, and how far they were verified.
 type tenants struct {
 	began   time.Time // when the vault's tree began
 	all     bool      // every tenant that is older than the vault's tree has begun
 	heads   map[uuid.UUID]head
 	deleted map[uuid.UUID]time.Time // when this node learned of it; zero before its start
+	pass    pass
 }
 
 // head is a tenant's newest head.
 type head struct {
 	index, size int64
 	root, state evidence.Hash
+	revision    int64
 	begun       bool // there is a begun event
 	closed      bool // no further entries may be imported
 }
@@ -36,7 +38,7 @@ func newTenants() tenants {
 }
 
 func (t *tenants) clone() tenants {
-	return tenants{t.began, t.all, maps.Clone(t.heads), maps.Clone(t.deleted)}
+	return tenants{t.began, t.all, maps.Clone(t.heads), maps.Clone(t.deleted), t.pass}
 }
 
 // head returns the newest head of a tenant. Its index is -1 if there is none.
@@ -63,10 +65,10 @@ func (t *tenants) apply(stored *storage.TreeEvent, now time.Time) error {
 	}
 	switch e.Kind {
 	case evidence.EventHead:
-		h.index, h.size, h.root, h.state = stored.N, e.Size, e.Root, e.State
+		h.index, h.size, h.root, h.state, h.revision = stored.N, e.Size, e.Root, e.State, e.Revision
 		t.heads[e.Tenant] = h
 	case evidence.EventBegun:
-		h.begun, h.closed = true, e.Entry == uuid.UUID{}
+		h.begun, h.closed = true, !e.Import
 		t.heads[e.Tenant] = h
 	case evidence.EventImported:
 		h.closed = true
@@ -74,6 +76,8 @@ func (t *tenants) apply(stored *storage.TreeEvent, now time.Time) error {
 	case evidence.EventTenantDeleted:
 		delete(t.heads, e.Tenant)
 		t.deleted[e.Tenant] = now
+	case evidence.EventVerified:
+		t.pass.apply(e)
 	case evidence.EventSummary:
 		return t.decode(e.Summary)
 	default:
@@ -92,28 +96,29 @@ func (t *tenants) applyAll(events []storage.TreeEvent) error {
 	return nil
 }
 
-// headSize is the number of bytes of a head in a summary: the tenant, index and
-// size, root and state, and two flags.
-const headSize = 16 + 8 + 8 + 32 + 32 + 1
+// headSize is the number of bytes of a head in a summary: the tenant, index, size
+// and revision, root and state, and two flags.
+const headSize = 16 + 8 + 8 + 8 + 32 + 32 + 1
 
 // allFlag is set in the number of heads of a summary if every older tenant has
 // begun.
 const allFlag = 1 << 63
 
-// encode returns a summary: when the tree began, the number of heads, the heads,
-// and the deleted tenants.
+// encode returns a summary: when the tree began, the number of heads, the newest
+// verification, the heads, and the deleted tenants.
 func (t *tenants) encode() []byte {
-	b := make([]byte, 0, 16+headSize*len(t.heads)+16*len(t.deleted))
+	b := make([]byte, 0, 16+passSize+headSize*len(t.heads)+16*len(t.deleted))
 	b = binary.BigEndian.AppendUint64(b, uint64(t.began.UnixMicro()))
 	n := uint64(len(t.heads))
 	if t.all {
 		n |= allFlag
 	}
-	b = binary.BigEndian.AppendUint64(b, n)
+	b = t.pass.encode(binary.BigEndian.AppendUint64(b, n))
 	for _, id := range sortedIDs(t.heads) {
 		h := t.heads[id]
 		b = binary.BigEndian.AppendUint64(append(b, id[:]...), uint64(h.index))
 		b = binary.BigEndian.AppendUint64(b, uint64(h.size))
+		b = binary.BigEndian.AppendUint64(b, uint64(h.revision))
 		b = append(append(b, h.root[:]...), h.state[:]...)
 		var flags byte
 		if h.begun {
@@ -133,12 +138,13 @@ func (t *tenants) encode() []byte {
 // decode replaces everything by a summary.
 func (t *tenants) decode(b []byte) error {
 	bad := fmt.Errorf("%w: a summary cannot be read", ErrTampered)
-	if len(b) < 16 {
+	if len(b) < 16+passSize {
 		return bad
 	}
 	next := newTenants()
 	next.began = time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
-	n, b := binary.BigEndian.Uint64(b[8:]), b[16:]
+	next.pass.decode(b[16:])
+	n, b := binary.BigEndian.Uint64(b[8:]), b[16+passSize:]
 	next.all = n&allFlag != 0
 	n &^= allFlag
 	if n > uint64(len(b)/headSize) || (len(b)-int(n)*headSize)%16 != 0 {
@@ -146,8 +152,8 @@ func (t *tenants) decode(b []byte) error {
 	}
 	for ; n > 0; n-- {
 		next.heads[uuid.UUID(b[:16])] = head{
-			index: int64(binary.BigEndian.Uint64(b[16:])), size: int64(binary.BigEndian.Uint64(b[24:])),
-			root: evidence.Hash(b[32:64]), state: evidence.Hash(b[64:96]), begun: b[96]&1 != 0, closed: b[96]&2 != 0,
+			index: int64(binary.BigEndian.Uint64(b[16:])), size: int64(binary.BigEndian.Uint64(b[24:])), revision: int64(binary.BigEndian.Uint64(b[32:])),
+			root: evidence.Hash(b[40:72]), state: evidence.Hash(b[72:104]), begun: b[104]&1 != 0, closed: b[104]&2 != 0,
 		}
 		b = b[headSize:]
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -35,9 +35,9 @@ type vaultTree struct {
 	// unknown. Then no tree grows.
 	blind bool
 
-	verified   time.Time
+	verified   time.Time // the end of the last complete verification of this node
 	verifiedOK bool
-	compared   string // what the verification compared, if this node did all of it
+	compared   string // what it compared
 	findings   []evidence.Finding
 }
 
@@ -74,6 +74,7 @@ func (l *Ledger) start(ctx context.Context) error {
 
 // blind suspends a ledger that does not know its tree.
 func (l *Ledger) blind(kind AlarmKind, why string) {
+	l.looked = &merkle.Frontier{}
 	l.set(&vaultTree{frontier: &merkle.Frontier{}, tenants: newTenants(), origin: l.c.Name, blind: true})
 	l.suspend(kind, why, nil)
 }
@@ -81,7 +82,9 @@ func (l *Ledger) blind(kind AlarmKind, why string) {
 // load reads the vault's tree from the database: the newest summary, and the
 // events after it. The root of the tree covers both.
 func (l *Ledger) load(ctx context.Context) error {
-	v := vaultTree{tenants: newTenants(), verified: l.vault.verified, verifiedOK: l.vault.verifiedOK, compared: l.vault.compared}
+	v := vaultTree{
+		tenants: newTenants(), verified: l.vault.verified, verifiedOK: l.vault.verifiedOK, compared: l.vault.compared, findings: l.vault.findings,
+	}
 	var err error
 	if v.tree, v.state, err = l.readVault(ctx); err != nil {
 		return err
@@ -98,6 +101,7 @@ func (l *Ledger) load(ctx context.Context) error {
 	}
 	v.suspended, v.ahead = v.state.Suspended, v.state.Ahead
 	l.set(&v)
+	l.looked = v.frontier.Clone()
 	if v.suspended != "" {
 		l.alarms.raise(Alarm{Kind: AlarmRestore, Text: v.suspended})
 	}
@@ -249,6 +253,7 @@ func (l *Ledger) storeSuspension(ctx context.Context) error {
 		return err
 	}
 	c := &storage.TreeChange{Was: tree, Tree: tree}
+	st.Revision++
 	st.Suspended, st.Ahead = v.suspended, v.ahead
 	if c.Tree.State, err = l.sealState(ctx, &c.Tree, &st); err != nil {
 		return err
@@ -298,7 +303,7 @@ func (l *Ledger) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if tree.Size < v.tree.Size {
+	if tree.Size < v.tree.Size || st.Revision < v.state.Revision {
 		l.suspend(AlarmRestore, "the database is older than what this node knows, as after a restore", v.note)
 		return ErrSuspended
 	}
@@ -311,6 +316,9 @@ func (l *Ledger) refresh(ctx context.Context) error {
 		next.tenants = v.tenants.clone()
 	}
 	if err := l.grow(ctx, &next, &tree, time.Now()); err != nil {
+		if errors.Is(err, ErrTampered) {
+			l.alarms.raise(Alarm{Kind: AlarmTampered, Verdict: evidence.Missing, Text: err.Error()})
+		}
 		return err
 	}
 	if next.frontier.Root() != merkle.Hash(tree.Root) {
@@ -332,6 +340,7 @@ func (l *Ledger) refresh(ctx context.Context) error {
 func (l *Ledger) push(ctx context.Context, events []evidence.Event) error {
 	v := &l.vault
 	f, st := v.frontier.Clone(), v.state
+	st.Revision++
 	nodes := nodesOf(f)
 	c := &storage.TreeChange{Was: v.tree}
 	now, heads := l.c.Now().UTC(), map[uuid.UUID]int64{} // the next Prev of tenants with a head in events

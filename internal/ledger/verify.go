@@ -52,19 +52,16 @@ func (l *Ledger) Verify(ctx context.Context, o VerifyOptions) (*evidence.Report,
 	return v.report, nil
 }
 
-// setVerified stores the result of a verification of everything, unless there is a
-// newer one. The report is nil if another node verified a part.
+// setVerified stores the result of this node's verification of everything, unless
+// there is a newer one.
 func (l *Ledger) setVerified(at time.Time, ok bool, r *evidence.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if was := l.vault.verified; at.Before(was) || r == nil && at.Equal(was) {
+	if at.Before(l.vault.verified) {
 		return
 	}
-	l.vault.verified, l.vault.verifiedOK, l.vault.compared, l.vault.findings = at, ok, "", nil
-	if r != nil {
-		l.vault.compared = r.Summary()
-		l.vault.findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f evidence.Finding) bool { return !f.Verdict.Tampering() })
-	}
+	l.vault.verified, l.vault.verifiedOK, l.vault.compared = at, ok, r.Summary()
+	l.vault.findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f evidence.Finding) bool { return !f.Verdict.Tampering() })
 }
 
 // beforeVerify sequences all entries that it can, so that it finds fewer that are

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -114,8 +114,8 @@ func (t *tenantCheck) run() (same bool, err error) {
 	if !genuine {
 		t.tree.Size = h.size // the row may say anything
 	}
-	if err := t.l.setBoundary(t.ctx, t.id, &t.state); err != nil {
-		return false, err
+	if genuine && isOlder(&t.tree, &t.state, nil, h) {
+		t.find(t.id, -1, evidence.Altered)
 	}
 	if err := t.log(); err != nil {
 		return false, t.keys(err)
@@ -179,9 +179,6 @@ func (t *tenantCheck) leaf(leaf *evidence.Leaf, ref storage.LogRef, row *storage
 	t.sum += t.hash(ref.ID)
 	if row.Seq != ref.Seq {
 		t.report.Add(evidence.Finding{Tenant: t.id, Index: leaf.N, EntryID: leaf.ID, Verdict: evidence.Reordered, Entry: leaf.Entry})
-	}
-	if !leaf.Kind.HasMac() && row.Mac != (storage.Hash{}) {
-		leaf.Mac = nil // the checker reports it
 	}
 	if t.rowsOf != nil && leaf.Mac != nil && leaf.Entry.Commit(t.id, evidence.Mac(leaf.Mac)) == leaf.C {
 		t.rowsOf.Entry(leaf.N, leaf.Entry)
@@ -347,14 +344,14 @@ func (t *tenantCheck) unsequenced(do func(*storage.Log, evidence.Kind) error) er
 // newRow judges an entry that is not in the tree yet.
 func (t *tenantCheck) newRow(l *storage.Log, kind evidence.Kind) error {
 	e := EntryOf(l)
-	is, _, err := t.l.kindOf(t.ctx, t.id, l, &e, kind, &t.state)
+	is, _, err := t.l.kindOf(t.ctx, t.id, l, &e, kind)
 	if err != nil {
 		return err
 	}
 	verdict := evidence.Unsequenced
 	if !is.Valid() {
 		verdict = evidence.Forged
-	} else if t.rowsOf != nil && is.HasMac() {
+	} else if t.rowsOf != nil {
 		t.rowsOf.Entry(-1, &e)
 	}
 	t.report.Add(evidence.Finding{Tenant: t.id, Index: -1, EntryID: e.ID, Verdict: verdict, Entry: &e})

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/evidence"
-	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 

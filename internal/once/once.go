@@ -91,14 +91,15 @@ func (key *Key) check() error {
 }
 
 // hash returns the stored form of a key. It includes the caller: the session
-// or application, and the user that it acts for.
+// or application, and the user that it acts for. A caller whose credential ends has
+// its own requests, because the response to another caller may hold a key that lasts.
 func (key *Key) hash(id core.Identity) storage.Key {
 	holder := id.ApplicationID()
 	if id.Session() != (uuid.UUID{}) {
 		holder = id.Session()
 	}
 	actor, _, _ := id.Actor()
-	return sha256.Sum256([]byte(holder.String() + actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+	return sha256.Sum256([]byte(holder.String() + actor.String() + id.ShortLived() + "\x00" + key.Scope + "\x00" + key.Key))
 }
 
 // request is a request with an idempotency key in progress.
@@ -131,7 +132,7 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 	if err := a.Decode(plain); err != nil {
 		return Response{}, false, err
 	}
-	if err := Judge(ctx, r.Op, a.Uses, a.TooMany); err != nil {
+	if err := Judge(ctx, r.Op, &a.Depends); err != nil {
 		return Response{}, false, err
 	}
 	return Response{a.Status, a.Header, a.Body}, true, nil
@@ -144,8 +145,7 @@ func (r *request) change(ctx context.Context, a Response, writes *core.Pending, 
 	if err := r.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	answer := core.StoredResponse{Status: a.Status, Header: a.Header, Body: a.Body}
-	answer.DependOn(&writes.Uses)
+	answer := core.StoredResponse{Status: a.Status, Header: a.Header, Body: a.Body, Depends: writes.Uses.Depends()}
 	plain, err := answer.Encode()
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (r *request) change(ctx context.Context, a Response, writes *core.Pending, 
 func (r *request) runPending(ctx context.Context, do Work) (Response, bool, error) {
 	for range core.MaxAttempts {
 		writes := &core.Pending{}
-		a, err := do(ctx, r.Collecting(writes))
+		a, err := r.work(ctx, writes, do)
 		if err != nil {
 			return r.failed(ctx, a, err)
 		}
@@ -194,11 +194,18 @@ func (r *request) runPending(ctx context.Context, do Work) (Response, bool, erro
 	return Response{}, false, fault.ErrFaster
 }
 
+// work runs do with its writes held back. The response depends on what do sees
+// through the client that it gets, and on what other clients see with its context.
+func (r *request) work(ctx context.Context, writes *core.Pending, do Work) (Response, error) {
+	caller := r.Collecting(writes)
+	return do(core.LineageOf(ctx).Tracking(&writes.Uses).In(ctx), caller)
+}
+
 // failed returns the result of failed work. The work may have failed because
 // an earlier request with the key has already created the same rows.
 func (r *request) failed(ctx context.Context, a Response, err error) (Response, bool, error) {
 	stored, found, lookup := r.stored(ctx)
-	if found || errors.Is(lookup, fault.ErrConflict) {
+	if found || errors.Is(lookup, fault.ErrConflict) || errors.Is(lookup, fault.ErrForbidden) {
 		return stored, found, lookup
 	}
 	return a, false, err
@@ -221,7 +228,7 @@ func (r *request) runLeased(ctx context.Context, do Work) (Response, bool, error
 		return Response{}, false, err
 	}
 	writes := &core.Pending{Leased: true}
-	a, err := do(ctx, r.Collecting(writes))
+	a, err := r.work(ctx, writes, do)
 	if err == nil {
 		err = r.finish(ctx, writes, a)
 	}

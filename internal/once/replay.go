@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -21,10 +21,11 @@ const rowsAtOnce = 16
 // Judge checks whether a stored response or result may be replayed. The
 // identities that used its tokens must still be allowed to see as much;
 // otherwise the error is ErrForbidden. The tokens must exist unchanged;
-// otherwise it is ErrWithdrawn. A replay is a use of the tokens and is
-// logged.
-func Judge(ctx context.Context, op *core.Op, uses []core.TokenUse, tooMany bool) error {
-	if tooMany {
+// otherwise it is ErrWithdrawn. A replay of reads is a use of the tokens and is
+// logged. A replay of a write's response is not, because the write was.
+func Judge(ctx context.Context, op *core.Op, on *core.Depends) error {
+	uses := on.Uses
+	if on.TooMany {
 		return fault.ErrWithdrawn
 	}
 	if len(uses) == 0 {
@@ -36,23 +37,27 @@ func Judge(ctx context.Context, op *core.Op, uses []core.TokenUse, tooMany bool)
 	}
 	withdrawn := false
 	var seen []core.Entity
-	for _, use := range uses {
+	for i := range uses {
+		use := &uses[i]
 		row := rows[use.Ord]
 		if row == nil || tokens.Expired(row, op.Now) {
 			withdrawn = true
 			continue
 		}
-		if err := maySeeAgain(ctx, op, &use, row); err != nil {
+		if err := maySeeAgain(ctx, op, use, row); err != nil {
 			return err
 		}
-		if !row.ModifiedAt.Equal(use.Modified) {
+		if !use.AnyState && !row.ModifiedAt.Equal(use.Modified) {
 			withdrawn = true
 		}
 		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.Now)) {
 			withdrawn = true
 		}
-		if e := (core.Entity{Type: row.Type, ID: row.ID}); !slices.Contains(seen, e) {
-			seen = append(seen, e)
+		if outer := op.Uses(ctx); outer != nil { // the response becomes part of another
+			op.Bind(outer, *use)
+		}
+		if !use.AnyState && !slices.ContainsFunc(seen, func(e core.Entity) bool { return e.ID == row.ID }) {
+			seen = append(seen, core.Entity{Type: row.Type, ID: row.ID, Use: use})
 		}
 	}
 	if withdrawn {

@@ -6,11 +6,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -101,7 +100,7 @@ func skipped(err error) bool {
 // Next returns the next piece of a walk over a list, before an id. It moves
 // the id to the end of the piece, and reports whether there may be another
 // piece.
-func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *find.Walk, before *storage.ID) (items []T, more bool, err error) {
+func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *core.Walk, before *storage.ID) (items []T, more bool, err error) {
 	filter, err := k.filter(op, l)
 	if err != nil {
 		return nil, false, err
@@ -115,9 +114,9 @@ func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *find.Walk
 }
 
 // Piece reads the next records of a walk, before an id: see [Kind.Next].
-func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *find.Walk, before *storage.ID) (recs []storage.Record, more bool, err error) {
+func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *core.Walk, before *storage.ID) (recs []storage.Record, more bool, err error) {
 	filter.Before, filter.MaxBytes = *before, op.MaxPageBytes()
-	recs, more, err = find.Next(w, func(limit int) ([]storage.Record, error) {
+	recs, more, err = core.NextPage(w, func(limit int) ([]storage.Record, error) {
 		filter.Limit = limit
 		recs, _, err := op.DB().ListRecords(ctx, filter)
 		return recs, err

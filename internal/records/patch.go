@@ -25,7 +25,7 @@ type Form struct {
 
 // shownFields are the fields of responses that are not parameters.
 var shownFields = []string{
-	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret",
+	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret", "suspended",
 }
 
 // PatchText returns a caller's merge patch as JSON text.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -41,6 +41,9 @@ type Kind[T any] struct {
 	May func(*core.Op, *T) error
 	// Changed is called after a change or a deletion. It may be nil.
 	Changed func(*core.Op)
+	// Beside adds to a change the other records of an entity that the change adds or
+	// deletes. Old is nil for a new entity, and item is nil for a deleted one. It may be nil.
+	Beside func(ctx context.Context, op *core.Op, ch *storage.Change, old, item *T) error
 }
 
 // Open returns the entity of a record.
@@ -84,7 +87,18 @@ func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.
 	if err != nil {
 		return nil, err
 	}
-	return item, op.SaveRecord(ctx, audit.Create, "", &rec)
+	ch := op.Change()
+	if err := k.beside(ctx, op, ch, nil, item); err != nil {
+		return nil, err
+	}
+	return item, op.SaveRecordWith(ctx, ch, audit.Create, "", &rec)
+}
+
+func (k *Kind[T]) beside(ctx context.Context, op *core.Op, ch *storage.Change, old, item *T) error {
+	if k.Beside == nil {
+		return nil
+	}
+	return k.Beside(ctx, op, ch, old, item)
 }
 
 // mayChange reads an entity that is about to be changed or deleted. Its row must be
@@ -108,12 +122,19 @@ func (k *Kind[T]) changed(op *core.Op) {
 // Update reads, changes and stores an entity. It retries if the entity has
 // changed in between. If message is not empty, it is the message of the log entry.
 func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, message string, change func(*T) error) (*T, error) {
+	return k.UpdateAs(ctx, op, id, audit.Update, message, change)
+}
+
+// UpdateAs is Update with another operation in the log. The function must not change
+// a slice or a map of the entity in place.
+func (k *Kind[T]) UpdateAs(ctx context.Context, op *core.Op, id uuid.UUID, operation, message string, change func(*T) error) (*T, error) {
 	defer k.changed(op)
 	return core.RetryStale(func() (*T, error) {
 		old, item, err := k.mayChange(ctx, op, id)
 		if err != nil {
 			return nil, err
 		}
+		was := *item
 		k.Modified(item, op.Creator(), op.Now)
 		if err := change(item); err != nil {
 			return nil, err
@@ -127,7 +148,11 @@ func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, message
 		if err != nil {
 			return nil, err
 		}
-		if err := op.SaveRecord(ctx, audit.Update, message, &rec); err != nil {
+		ch := op.Change()
+		if err := k.beside(ctx, op, ch, &was, item); err != nil {
+			return nil, err
+		}
+		if err := op.SaveRecordWith(ctx, ch, operation, message, &rec); err != nil {
 			return nil, err
 		}
 		return item, k.dropReferences(ctx, op, item)
@@ -141,12 +166,15 @@ func (k *Kind[T]) Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 }
 
 func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
-	rec, _, err := k.mayChange(ctx, op, id)
+	rec, item, err := k.mayChange(ctx, op, id)
 	if err != nil {
 		return err
 	}
 	ch := op.Change()
-	ch.DeleteRecords = []storage.RecordDelete{{Kind: k.Name, ID: rec.ID, Rev: rec.Rev}}
+	if err := k.beside(ctx, op, ch, item, nil); err != nil {
+		return err
+	}
+	ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: k.Name, ID: rec.ID, Rev: rec.Rev})
 	ch.Logs = []storage.Log{op.Entry(audit.Delete, k.Name, id.String())}
 	if err := op.Write(ctx, ch); err != nil {
 		return err

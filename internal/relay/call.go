@@ -1,28 +1,52 @@
 package relay
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
+
+// Call is a request through a proxy.
+type Call struct {
+	Key, URL      string // key of a stored proxy, or URL of an ephemeral one
+	Method        string // default GET
+	Path, Query   string // appended to the path and query of the destination, unchanged
+	Header        http.Header
+	Body          io.Reader // may be nil
+	ContentLength int64     // of Body; 0 and -1 mean unknown
+	MaxBody       int64     // limit for a body that has to be held in memory
+
+	// KeepAlive and Connection, if not empty, are sent in the headers with
+	// these names.
+	KeepAlive, Connection string
+	// asIs means that nothing is replaced: text that looks like an expression is data.
+	asIs bool
+	// boundOnly is set for the forward proxy.
+	boundOnly bool
+}
+
+// Answer is the response of a destination. Its body is streamed, unless a
+// transform created it, and must be closed.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   io.ReadCloser
+}
 
 // Call sends a request of a caller through the proxy that it names.
 func (r *Relay) Call(ctx context.Context, op *core.Op, p *Call) (*Answer, error) {
@@ -159,7 +183,7 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	hash := ids.HashKey(key)
 	if x, ok := r.open.Get(hash); ok { // if its tenant still exists
 		_, err := core.Do(ctx, r.Vault.Owner(x.TenantID), &core.VerbFindProxy, func(context.Context, *core.Op) (none struct{}, err error) { return none, nil })
-		return x, gone(err)
+		return x, cmp.Or(gone(err), x.Hold.Err(audit.Proxy))
 	}
 	reading := r.open.Ask(hash)
 	rec, err := core.Lookup(ctx, r.Vault.Store, hash)
@@ -177,7 +201,7 @@ func (r *Relay) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	}
 	reading.Keep(x)
 	time.AfterFunc(core.MaxAge, func() { r.open.Drop(hash) })
-	return x, nil
+	return x, x.Hold.Err(audit.Proxy)
 }
 
 // gone converts the error for a tenant that is being deleted to ErrNoProxy.
@@ -186,67 +210,4 @@ func gone(err error) error {
 		return fault.ErrNoProxy
 	}
 	return err
-}
-
-// ScriptCall lets running code send a request through a proxy. Its options
-// are proxyKey or proxyUrl, path, query, headers, body and detokenize. The
-// body is sent unchanged unless detokenize is true, because code may put the
-// data of tokens in it, and data that looks like an expression must not
-// become one. The result has status, headers and body. A JSON body becomes a
-// value, any other body a string.
-func (r *Relay) ScriptCall(ctx context.Context, as core.Caller, method string, args json.RawMessage) (json.RawMessage, error) {
-	p := &Call{Method: method}
-	m := &Message{Header: http.Header{}}
-	if err := fault.Of(form.ReadText(args, func(r *form.Reader) { p.read(r, m) })); err != nil {
-		return nil, err
-	}
-	p.Header, p.Body, p.ContentLength = m.Header, bytes.NewReader(m.Body), int64(len(m.Body))
-	answer, err := core.Do(ctx, as, &core.VerbInvokeProxy, func(ctx context.Context, op *core.Op) (*Answer, error) { return r.Call(ctx, op, p) })
-	if err != nil {
-		return nil, err
-	}
-	return answer.json(int64(r.Vault.MaxBytes), core.LineageOf(ctx).Bytes)
-}
-
-// read reads the options of a call of running code.
-func (p *Call) read(r *form.Reader, m *Message) {
-	p.Key, p.URL, p.Path = r.Text("proxyKey"), r.Text("proxyUrl"), r.Text("path")
-	if v := r.Value("query"); v.Kind() == jsonx.Object {
-		pairs := url.Values{}
-		for name, value := range r.TextMap("query") {
-			pairs.Set(name, value)
-		}
-		p.Query = pairs.Encode()
-	} else {
-		p.Query = strings.TrimPrefix(r.Text("query"), "?")
-	}
-	if err := m.SetHeader(r.Value("headers"), ""); err != nil {
-		r.Problem("headers", "must be an object of header names and strings")
-	}
-	m.SetBody(r.Value("body"), jsonx.Value{})
-	p.asIs = !r.Bool("detokenize", false)
-}
-
-// json returns a response for running code. Its memory is counted. A JSON
-// body stays text, because a tree would take many times the memory.
-func (a *Answer) json(limit int64, counted *core.RunBytes) (json.RawMessage, error) {
-	defer a.Body.Close()
-	raw, err := counted.Read(a.Body, limit+1)
-	defer func() { counted.Release(len(raw)) }()
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(raw)) > limit {
-		return nil, TooLarge(limit)
-	}
-	m := &Message{Header: a.Header, Body: raw}
-	if err := m.Decode(limit); err != nil {
-		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be read: it %s", err)
-	}
-	if err := counted.Add(len(m.Body)); err != nil {
-		return nil, err
-	}
-	defer counted.Release(len(m.Body))
-	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, a.Status, m.HeaderValue().JSON())
-	return append(m.AppendValue(out), '}'), nil
 }

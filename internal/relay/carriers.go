@@ -3,132 +3,47 @@ package relay
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
-// Detokenize replaces the expressions of a request by the data of tokens, which
-// goes to the target. It changes the request in place, and logs the use of the
-// tokens and of the other given entities.
-//
-// It replaces expressions in the body. If the caller may send the data of one of
-// the tokens but not see it, the request is bound: the expressions in its headers
-// and query are replaced too, and the Echo removes the data from the response.
-// Otherwise the Echo is nil.
-func Detokenize(ctx context.Context, op *core.Op, r *Request, to access.Target, also ...core.Entity) (*Echo, error) {
-	body, bad := Scan(r.Header, r.Body)
-	if bad != nil {
-		return nil, fault.Of(bad)
-	}
-	elsewhere := r.carriers()
-	known, bound, err := elsewhere.look(ctx, op, elsewhere.asked(op, r), r.BoundOnly)
-	switch {
-	case err != nil:
-		return nil, err
-	case !body.HasExpressions() && !bound:
-		return nil, cmp.Or(elsewhere.refuse(r, known), op.LogReads(ctx, audit.Use, also...))
-	case !op.Grant().Has(access.TokenUse):
-		return nil, fault.PermissionOnToken(access.TokenUse)
-	}
-	all := carriers{{Body: body, set: func(text string) { r.Body = []byte(text) }}}
-	used, err := all.find(ctx, op, elsewhere, bound, to)
-	switch {
-	case err != nil:
-	case r.BoundOnly && used.Unbound():
-		err = errUnbound
-	case used.Bound():
-		body.renewBoundary(r.Header)
-		err = cmp.Or(all.fill(ctx, used, r), r.bind(to))
-	default:
-		err = cmp.Or(elsewhere.refuse(r, known), all.fill(ctx, used, r))
-	}
-	if err != nil {
-		return nil, cmp.Or(ctx.Err(), err)
-	}
-	if err := used.Log(ctx, op, also...); err != nil || !used.Bound() {
-		return nil, err
-	}
-	return newEcho(ctx, used.Sent())
-}
-
-var errUnbound = fault.New(fault.ErrForbidden, "the forward proxy sends only tokens whose use is limited to destinations")
-
-// find returns the tokens of the carriers. If one of them makes the request bound, or
-// it is known to be bound, find adds the carriers elsewhere.
-func (all *carriers) find(ctx context.Context, op *core.Op, elsewhere carriers, bound bool, to access.Target) (*reveal.Used, error) {
-	if bound {
-		*all = append(*all, elsewhere...)
-	}
-	used, err := reveal.Find(ctx, op, *all, reveal.Root, to)
-	if err != nil || bound || !used.Bound() || len(elsewhere) == 0 {
-		return used, err
-	}
-	return all.find(ctx, op, elsewhere, true, to)
-}
-
-// renewBoundary lets Fill replace the boundary of a multipart body by a random one.
-// A boundary must not occur in the data, so with their own the sender could guess
-// data that they may not see.
-func (b *Body) renewBoundary(header http.Header) {
-	typ, params, err := mime.ParseMediaType(header.Get("Content-Type"))
-	if err != nil || b.boundary == "" || !b.HasExpressions() {
-		return
-	}
-	b.renewed = ids.Random58(boundaryLength)
-	params["boundary"] = b.renewed
-	header.Set("Content-Type", mime.FormatMediaType(typ, params))
-}
-
-// boundaryLength is the length of a random boundary.
-const boundaryLength = 32
-
-// bind prepares a request whose response is searched for the data that it sends.
-// It is sent to the host that was checked.
-func (r *Request) bind(to access.Target) error {
-	if err := egress.CheckHeader(r.Header); err != nil {
-		return fault.Field("headers", "%s", err.Error())
-	}
-	u := *r.URL
-	u.Host = string(to)
-	r.URL = &u
-	for _, name := range []string{"Range", "If-Range", "Accept-Charset", "Upgrade"} {
-		r.Header.Del(name)
-	}
-	r.Header.Set("Accept-Encoding", "identity")
-	return nil
-}
-
 // HasExpressions reports whether the headers or the query of a request may have
 // expressions.
 func HasExpressions(req *http.Request) bool {
-	for _, values := range req.Header {
-		if slices.ContainsFunc(values, expr.HasExpression) {
+	for name, values := range req.Header {
+		if slices.ContainsFunc(values, func(value string) bool { return mayFill(name, value) }) {
 			return true
 		}
 	}
 	return opening.MatchString(req.URL.RawQuery)
 }
 
+// mayFill reports whether the value of a header may have expressions.
+func mayFill(name, value string) bool {
+	if text, _, ok := basicText(value); ok && strings.EqualFold(name, "Authorization") {
+		return expr.HasExpression(text)
+	}
+	return expr.HasExpression(value)
+}
+
 // carrier is a text of a request that may have expressions.
 type carrier struct {
 	*Body
 	header bool
+	basic  bool         // the spot is base64
 	set    func(string) // replaces it
 }
 
@@ -149,7 +64,7 @@ func (r *Request) carriers() carriers {
 	}
 	has := http.Header{}
 	for name, values := range r.Header {
-		if slices.ContainsFunc(values, expr.HasExpression) || name == "Connection" {
+		if slices.ContainsFunc(values, func(value string) bool { return mayFill(name, value) }) || name == "Connection" {
 			has[name] = values
 		}
 	}
@@ -159,9 +74,13 @@ func (r *Request) carriers() carriers {
 	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		for i, value := range has[name] {
-			b := &Body{raw: []byte(value)}
-			if expr.HasExpression(value) && b.addText(spot{end: len(value), path: jsonx.JoinName("headers", name)}, value, nil) == nil {
-				all = append(all, carrier{Body: b, header: true, set: func(text string) { r.Header[name][i] = text }})
+			b, s, text := &Body{raw: []byte(value)}, spot{end: len(value), path: jsonx.JoinName("headers", name), oneLine: true}, value
+			plain, at, basic := basicText(value)
+			if basic = basic && name == "Authorization"; basic {
+				s.start, s.encode, text = at, func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }, plain
+			}
+			if expr.HasExpression(text) && b.addText(s, text, nil) == nil {
+				all = append(all, carrier{Body: b, header: true, basic: basic, set: func(text string) { r.Header[name][i] = text }})
 			}
 		}
 	}
@@ -206,7 +125,7 @@ func (all carriers) look(ctx context.Context, op *core.Op, ids []string, boundOn
 				continue
 			}
 			known = append(known, rows[i].ID)
-			d := op.Grant().DecideTo(access.TokenUse, rows[i].ID, rows[i].Containers, "")
+			d := op.Grant().DecideTo(access.TokenUse, rows[i].ID, rows[i].Containers, access.Target{})
 			if boundOnly && d.Transform != access.None {
 				return nil, false, errUnbound
 			}
@@ -260,6 +179,20 @@ func (all carriers) Naming(ids []string) map[string][]string {
 	return named
 }
 
+// encoded returns the base64 texts of headers, once they are filled in.
+func (all carriers) encoded(r *Request) (out []reveal.Text) {
+	for _, p := range all {
+		if refs := p.templates.Refs(); p.basic && len(refs) > 0 {
+			for _, value := range r.Header["Authorization"] {
+				if _, at, ok := basicText(value); ok && len(value)-at >= expr.ShortLeaf {
+					out = append(out, reveal.Text{Token: refs[0].ID, Text: value[at:]})
+				}
+			}
+		}
+	}
+	return out
+}
+
 // fill replaces the expressions.
 func (all carriers) fill(ctx context.Context, used *reveal.Used, r *Request) error {
 	env, filled := used.Env(ctx, len(r.Body)+len(r.URL.RawQuery)), make([]string, len(all))
@@ -269,9 +202,6 @@ func (all carriers) fill(ctx context.Context, used *reveal.Used, r *Request) err
 			return cmp.Or(used.Refused(), fault.Of(bad))
 		}
 		filled[i] = string(out)
-		if p.header && strings.ContainsFunc(filled[i], unicode.IsControl) {
-			return fault.Field(p.spots[0].path, "must not get a value with control characters")
-		}
 	}
 	for i, p := range all {
 		if p.HasExpressions() {
@@ -279,40 +209,4 @@ func (all carriers) fill(ctx context.Context, used *reveal.Used, r *Request) err
 		}
 	}
 	return nil
-}
-
-// newEcho returns the Echo for texts that were sent.
-func newEcho(ctx context.Context, sent []reveal.Text) (*Echo, error) {
-	var secrets []secret
-	known, size := map[string]bool{}, 0
-	for _, s := range sent {
-		for _, text := range []string{s.Text, escapeXML(s.Text)} { // as it was inserted
-			if !known[text] {
-				known[text] = true
-				secrets = append(secrets, secret{Text: text, Instead: "{{ " + s.Token + " }}"})
-				size += len(text)
-			}
-		}
-	}
-	if memory := 32 * size; memory > core.LargeBody { // of the filter, about
-		if err := cmp.Or(core.Reserve(ctx, memory), core.Turn(ctx)); err != nil {
-			return nil, err
-		}
-	}
-	return &Echo{newFilter(secrets)}, nil
-}
-
-// header returns the headers of a response without the data that was sent. A
-// header whose name has such data is left out.
-func (e *Echo) header(from http.Header) http.Header {
-	out := http.Header{}
-	for name, values := range from {
-		if e.filter.String(name) != name {
-			continue
-		}
-		for _, value := range values {
-			out[name] = append(out[name], e.filter.String(value))
-		}
-	}
-	return out
 }

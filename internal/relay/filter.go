@@ -1,151 +1,95 @@
 package relay
 
 import (
+	"cmp"
+	"errors"
 	"io"
 	"slices"
-	"strings"
 )
 
 // secret is a text to be replaced, and its replacement. An empty Text is never
 // found.
 type secret struct{ Text, Instead string }
 
-// maxDepth is how many bytes of a secret are in the automaton. A longer secret
-// counts as found after these bytes, and is followed as long as it continues.
-const maxDepth = 4096
-
 // filter replaces secrets in a text that passes through. It finds them written
 // plainly, with JSON escapes, with percent-encoding, and with any two of these
-// around each other, also if they are cut by the boundaries of chunks. Its memory
-// does not depend on the length of the text. It is immutable and safe for
-// concurrent use.
+// around each other, also if they are cut by the boundaries of chunks. It takes a
+// plus for a space. It is immutable and safe for concurrent use.
+//
+// Only whole secrets leave a trace. The filter always holds back as much text as the
+// longest secret can take, whatever the text is. A reader therefore cannot tell how
+// much of a text is the start of a secret.
 type filter struct {
 	secrets []secret
-	nodes   []node
-	root    [256]int32 // the nodes of single bytes
-	kinds   []kind     // the ways to write text that it reads
-	special [256]bool  // bytes that one of them reads
-	dull    [256]bool  // bytes that change nothing between two secrets
+	words   *automaton
+	// longest is a length that no secret exceeds, in bytes. It is rounded up, because
+	// readers can tell it from what is held back.
+	longest int
 }
 
-// node is a prefix of secrets. Node 0 is the empty one.
-type node struct {
-	child, sibling int32
-	fail           int32 // the longest proper suffix that is a node
-	secret         int32 // 1 + the index of the longest secret that ends here, or 0
-	depth          int32
-	b              byte // the last byte
+// newFilter returns a filter for secrets. Bytes that equal maps to the same byte are
+// equal.
+func newFilter(secrets []secret, equal func(byte) byte) *filter {
+	return &filter{secrets: secrets, words: newAutomaton(textsOf(secrets), equal), longest: roundUp(longestOf(secrets))}
 }
 
-// newFilter returns a filter for secrets.
-func newFilter(secrets []secret) *filter {
-	f := &filter{secrets: secrets, nodes: make([]node, 1)}
-	for i := range secrets {
-		f.insert(int32(i))
+func textsOf(secrets []secret) []string {
+	texts := make([]string, len(secrets))
+	for i, s := range secrets {
+		texts[i] = s.Text
 	}
-	f.link()
-	f.kinds = []kind{escapes, percents}
-	if slices.ContainsFunc(secrets, func(s secret) bool { return strings.Contains(s.Text, " ") }) {
-		f.kinds = append(f.kinds, formEncoded)
-	}
-	for i := range f.dull {
-		b := byte(i)
-		f.special[i] = slices.ContainsFunc(f.kinds, func(k kind) bool { return k.reads(b) })
-		f.dull[i] = f.root[b] == 0 && !f.special[i]
-	}
-	return f
+	return texts
 }
 
-// insert adds the nodes of a secret.
-func (f *filter) insert(secret int32) {
-	text := f.secrets[secret].Text
-	n := int32(0)
-	for i := range min(len(text), maxDepth) {
-		next := f.childOf(n, text[i])
-		if next == 0 {
-			next = int32(len(f.nodes))
-			f.nodes = append(f.nodes, node{b: text[i], depth: int32(i) + 1, sibling: f.nodes[n].child})
-			f.nodes[n].child = next
-			if n == 0 {
-				f.root[text[i]] = next
-			}
-		}
-		n = next
+func longestOf(secrets []secret) int {
+	longest := 0
+	for _, s := range secrets {
+		longest = max(longest, len(s.Text))
 	}
-	if n != 0 && f.nodes[n].secret == 0 {
-		f.nodes[n].secret = secret + 1
-	}
+	return longest
 }
 
-func (f *filter) childOf(n int32, b byte) int32 {
-	if n == 0 {
-		return f.root[b]
-	}
-	c := f.nodes[n].child
-	for c != 0 && f.nodes[c].b != b {
-		c = f.nodes[c].sibling
-	}
-	return c
-}
+// shortest is the smallest length that lengths are rounded up to.
+const shortest = 256
 
-// link sets the fail nodes, by increasing depth. A node without a secret gets the
-// secret of its fail node.
-func (f *filter) link() {
-	queue := []int32{0}
-	for len(queue) > 0 {
-		n := queue[0]
-		queue = queue[1:]
-		for c := f.nodes[n].child; c != 0; c = f.nodes[c].sibling {
-			if n != 0 {
-				f.nodes[c].fail = f.next(f.nodes[n].fail, f.nodes[c].b)
-			}
-			if f.nodes[c].secret == 0 {
-				f.nodes[c].secret = f.nodes[f.nodes[c].fail].secret
-			}
-			queue = append(queue, c)
-		}
+// roundUp rounds a length up to 256, 1024, 4096 and so on.
+func roundUp(length int) int {
+	rounded := shortest
+	for rounded < length {
+		rounded *= 4
 	}
-}
-
-// next returns the longest node that ends with the byte after the text of n.
-func (f *filter) next(n int32, b byte) int32 {
-	for n != 0 {
-		if c := f.childOf(n, b); c != 0 {
-			return c
-		}
-		n = f.nodes[n].fail
-	}
-	return f.root[b]
-}
-
-// String returns a text with its secrets replaced.
-func (f *filter) String(text string) string {
-	s := &stream{f: f}
-	s.scan([]byte(text))
-	s.pass(true)
-	return string(s.out)
+	return rounded
 }
 
 // Reader returns a reader of the text of another reader, with its secrets
-// replaced. If the other reader fails, the end of the text is dropped, because it
-// may be the start of a secret.
-func (f *filter) Reader(from io.Reader) io.Reader { return &stream{f: f, from: from} }
+// replaced. If the other reader fails, the text that was held back is dropped.
+func (f *filter) Reader(from io.Reader) *stream { return &stream{f: f, from: from} }
 
-// chunk is how many bytes are read at a time.
-const chunk = 16 << 10
+const (
+	// chunk is how many bytes are read at a time.
+	chunk = 16 << 10
+	// blockSize is how many bytes are scanned at a time.
+	blockSize = 2 << 10
+)
 
-// stream is a text that passes through a filter.
+// stream is a text that passes through a filter. How much it has passed on after each
+// part of the text depends on the text and on filter.longest, but not on the secrets.
 type stream struct {
 	f    *filter
 	from io.Reader
+	work func(held int) error // called before a block is scanned; may be nil
+	rest func()               // called when a part has been scanned; may be nil
 	in   []byte
 	err  error // of from
 
-	buf   []byte  // read, and not yet passed on
-	base  int64   // position of buf in the text
-	plain track   // reads the bytes as they are
+	buf   []byte // received, and not yet passed on
+	base  int64  // position of buf in the text
+	fresh int    // bytes at the end of buf that came after the last look for settled text
+	plain track
+	marks []found // in the current block
 	found []found // ascending and disjoint
 	told  int64   // end of the last replaced part
+	any   bool    // something was replaced
 	out   []byte  // to be returned; a part of room
 	room  []byte
 }
@@ -159,13 +103,7 @@ type found struct {
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
 	for len(s.out) == 0 && s.err == nil && len(p) > 0 {
-		if s.in == nil {
-			s.in = make([]byte, chunk)
-		}
-		n, err := s.from.Read(s.in)
-		s.err = err
-		s.scan(s.in[:n])
-		s.pass(err == io.EOF)
+		s.fill()
 	}
 	n := copy(p, s.out)
 	s.out = s.out[n:]
@@ -175,47 +113,97 @@ func (s *stream) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
+// fill reads the next part of the text, and passes on what is settled.
+func (s *stream) fill() {
+	if s.in == nil {
+		s.in = make([]byte, chunk)
+	}
+	n, err := s.from.Read(s.in)
+	if s.rest != nil {
+		defer s.rest()
+	}
+	if s.err = cmp.Or(s.scan(s.in[:n]), err); errors.Is(s.err, io.EOF) {
+		s.end()
+		return
+	}
+	s.fresh += n
+	if s.fresh >= s.f.longest/16 { // the look takes time
+		s.fresh = 0
+		s.pass(s.settled())
+	}
+}
+
 // scan looks for secrets in the next part of the text.
-func (s *stream) scan(part []byte) {
-	pos := s.base + int64(len(s.buf))
-	s.buf = append(s.buf, part...)
-	for i := 0; i < len(part); i++ {
-		if s.plain.node == 0 && s.plain.live == 0 && len(s.plain.rests) == 0 {
-			for i < len(part) && s.f.dull[part[i]] {
-				i++
-			}
-			if i == len(part) {
-				return
+func (s *stream) scan(part []byte) error {
+	for block := range slices.Chunk(part, blockSize) {
+		if s.work != nil {
+			if err := s.work(len(s.buf)); err != nil {
+				return err
 			}
 		}
-		s.plain.read(s, unit{part[i], pos + int64(i), pos + int64(i) + 1})
+		s.buf = append(s.buf, block...)
+		s.plain.read(s, units{block, ones[:len(block)]})
+		s.merge()
 	}
+	return nil
 }
 
-// mark notes that a part of the text is replaced, together with the parts that
-// it overlaps.
-func (s *stream) mark(m found) {
-	i := len(s.found)
-	for i > 0 && s.found[i-1].to > m.from {
-		i--
+// end passes on everything at the end of the text.
+func (s *stream) end() {
+	s.plain.finish(s)
+	s.merge()
+	s.pass(s.base + int64(len(s.buf)))
+}
+
+// merge adds the marks to the parts that are replaced. Parts that overlap become one.
+func (s *stream) merge() {
+	if len(s.marks) == 0 {
+		return
 	}
-	j := i
-	for ; j < len(s.found) && s.found[j].from < m.to; j++ {
-		if s.found[j].from <= m.from {
-			m.from, m.secret = s.found[j].from, s.found[j].secret
+	first := slices.MinFunc(s.marks, byStart).from
+	kept := len(s.found)
+	for kept > 0 && s.found[kept-1].to > first {
+		kept--
+	}
+	s.marks = append(s.marks, s.found[kept:]...)
+	slices.SortFunc(s.marks, byStart)
+	s.found = s.found[:kept]
+	for _, m := range s.marks {
+		if last := len(s.found) - 1; last >= 0 && m.from < s.found[last].to {
+			s.found[last].to = max(s.found[last].to, m.to)
+		} else {
+			s.found = append(s.found, m)
 		}
-		m.to = max(m.to, s.found[j].to)
 	}
-	s.found = slices.Replace(s.found, i, j, m)
+	s.marks = s.marks[:0]
 }
 
-// pass passes on what no later secret can begin in. At the end that is
-// everything.
-func (s *stream) pass(end bool) {
-	limit := s.base + int64(len(s.buf))
-	if !end {
-		limit = s.plain.begin(s.f, limit)
+func byStart(a, b found) int {
+	return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to), cmp.Compare(a.secret, b.secret))
+}
+
+// settled returns the end of the text in which every secret that begins has ended.
+//
+// Of the text behind it, each level of decoding turns n bytes, s of them special, into
+// at least n-maxShort*s bytes and at most s special ones. All levels turn them into
+// at least n/maxWidth. A character may be cut at either end. What is left has more
+// bytes than the longest secret.
+func (s *stream) settled() int64 {
+	size, enough := 0, s.f.longest+2*maxChar
+	most := maxWidth*s.f.longest + 2*maxChar
+	for i := len(s.buf) - 1; i >= 0; i-- {
+		if size++; isSpecial(s.buf[i]) {
+			size -= maxLevel * maxShort
+		}
+		if size >= enough || len(s.buf)-i >= most {
+			return s.base + int64(i)
+		}
 	}
+	return s.base
+}
+
+// pass passes on the text up to a limit.
+func (s *stream) pass(limit int64) {
 	out, at, n := s.room[:0], s.base, 0
 	for _, m := range s.found {
 		if m.from >= limit {
@@ -224,6 +212,7 @@ func (s *stream) pass(end bool) {
 		if m.from >= s.told { // otherwise its start was replaced earlier
 			out = append(out, s.buf[at-s.base:m.from-s.base]...)
 			out = append(out, s.f.secrets[m.secret].Instead...)
+			s.any = true
 		}
 		at = min(m.to, limit)
 		s.told = at

@@ -114,6 +114,18 @@ func (m *Message) SetHeader(result jsonx.Value, prefix string) error {
 	return nil
 }
 
+// DropPrefixed removes the headers whose names start with a prefix.
+func DropPrefixed(header http.Header, prefix string) {
+	if prefix == "" {
+		return
+	}
+	for name := range header {
+		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
+			delete(header, name)
+		}
+	}
+}
+
 // headerTexts returns the lines of a header that code returned.
 func headerTexts(v jsonx.Value) ([]string, bool) {
 	switch v.Kind() {

@@ -14,12 +14,12 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -45,7 +45,7 @@ func Detokenize(ctx context.Context, op *core.Op, doc jsonx.Value, root string) 
 	if !tree.HasExpressions() {
 		return doc, nil
 	}
-	used, err := Find(ctx, op, tree, root, "")
+	used, err := Find(ctx, op, tree, root, access.Target{})
 	if err == nil {
 		err = used.Log(ctx, op)
 	}
@@ -78,7 +78,8 @@ type Used struct {
 type usedToken struct {
 	tokens.Clear
 	access.Decision
-	seen map[bool]jsonx.Value // the data and the whole token, once computed
+	seen  map[bool]jsonx.Value // the data and the whole token, once computed
+	names bool                 // member names of the data were inserted
 }
 
 // Text is a text that belongs to a token.
@@ -132,12 +133,7 @@ func (u *Used) open(ctx context.Context, op *core.Op, rows []storage.Token) erro
 		if err != nil {
 			return err
 		}
-		sent := u.to
-		if d.To == nil {
-			sent = ""
-		}
-		tokens.NoteUse(ctx, op, access.TokenUse, &t, d.Transform, sent)
-		u.byID[rows[i].ID] = &usedToken{t, d, map[bool]jsonx.Value{}}
+		u.byID[rows[i].ID] = &usedToken{t, d, map[bool]jsonx.Value{}, false}
 	}
 	return nil
 }
@@ -148,10 +144,10 @@ func (u *Used) forbidden(d access.Decision) error {
 		return fault.PermissionOnToken(access.TokenUse)
 	}
 	err := fault.LimitedTo(d.To.String())
-	if len(d.To) == 0 {
+	if len(d.To.Common()) == 0 {
 		err = fault.New(fault.ErrForbidden, "this token cannot be used, because the rules for it have no destination in common")
 	}
-	return fault.ForHost(err, string(u.to))
+	return fault.ForHost(err, u.to.Host)
 }
 
 // Bound reports whether the data of a token may be sent to the target but not
@@ -175,47 +171,67 @@ func (u *Used) has(bound bool) bool {
 func (u *Used) Refused() error { return u.refused }
 
 // Sent returns the texts that must not come back to the caller: the strings and
-// numbers in the data of bound tokens, and the results of their expressions. Text
-// that can be read as a float is also there as programs write that float. Texts of
-// fewer than six characters are left out, because they occur anywhere. It is
-// complete after the evaluation.
+// numbers in the data of bound tokens, and the results of their expressions. The
+// names of members belong to them if an expression inserted an object, and so does
+// the rest of a token if an expression names the whole token. Text that can be read
+// as a float is also there as programs write that float, and text with white space
+// around it also without. Texts of fewer than six characters are left out, because
+// they occur anywhere. Sent is complete after the evaluation.
 func (u *Used) Sent() []Text {
 	var all []Text
-	add := func(id, text string) {
-		if utf8.RuneCountInString(text) >= expr.ShortLeaf {
-			all = append(all, Text{id, text})
-		}
-	}
 	for _, id := range u.ids {
-		if t := u.byID[id]; t.To != nil {
-			eachLeaf(t.Plain(), func(leaf jsonx.Value) {
-				add(id, leaf.Text())
-				if n, err := strconv.ParseFloat(leaf.Text(), 64); err == nil {
-					add(id, strconv.FormatFloat(n, 'f', -1, 64))
-					add(id, strconv.FormatFloat(n, 'f', 0, 64))
-					add(id, strconv.FormatFloat(n, 'g', -1, 64))
-				}
-			})
+		t := u.byID[id]
+		if t.To == nil {
+			continue
+		}
+		add := func(text string) { all = addText(all, id, text) }
+		names := t.names && t.Row.Type == token.Generic // other types name their members themselves
+		eachText(t.Plain(), names, add)
+		for _, m := range t.seen[true].Members() {
+			if !slices.Contains(public, m.Name) {
+				eachText(m.Value, m.Name == "metadata", add)
+			}
 		}
 	}
 	for _, r := range u.results {
-		add(r.Token, r.Text)
+		all = addText(all, r.Token, r.Text)
 	}
 	return all
 }
 
-// eachLeaf calls found with each string and number of a value.
-func eachLeaf(v jsonx.Value, found func(jsonx.Value)) {
+// public are the members of a token that every caller sees who may use it.
+var public = []string{"id", "type", "tenant_id", "containers", "transform"}
+
+// addText adds the forms of a text that are long enough.
+func addText(all []Text, id, text string) []Text {
+	forms := []string{text, strings.TrimSpace(text)}
+	if n, err := strconv.ParseFloat(forms[1], 64); err == nil {
+		forms = append(forms, strconv.FormatFloat(n, 'f', -1, 64), strconv.FormatFloat(n, 'f', 0, 64), strconv.FormatFloat(n, 'g', -1, 64))
+	}
+	for i, form := range forms {
+		if utf8.RuneCountInString(form) >= expr.ShortLeaf && !slices.Contains(forms[:i], form) {
+			all = append(all, Text{id, form})
+		}
+	}
+	return all
+}
+
+// eachText calls found with each string and number of a value, and with the names of
+// members if they count.
+func eachText(v jsonx.Value, names bool, found func(string)) {
 	switch v.Kind() {
 	case jsonx.String, jsonx.Number:
-		found(v)
+		found(v.Text())
 	case jsonx.Array:
 		for _, e := range v.Elems() {
-			eachLeaf(e, found)
+			eachText(e, names, found)
 		}
 	case jsonx.Object:
 		for _, m := range v.Members() {
-			eachLeaf(m.Value, found)
+			if names {
+				found(m.Name)
+			}
+			eachText(m.Value, names, found)
 		}
 	default:
 	}
@@ -260,10 +276,12 @@ func isPath(text string) bool {
 func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error {
 	seen := slices.Clone(also)
 	for _, id := range u.ids {
-		e := u.byID[id].Entity()
-		if u.byID[id].To != nil {
-			e.Host = string(u.to)
+		t, sent := u.byID[id], access.Target{}
+		if t.To != nil {
+			sent = u.to
 		}
+		e := t.Seen(ctx, op, access.TokenUse, t.Transform, sent)
+		e.Host = sent.Host
 		seen = append(seen, e)
 	}
 	return op.LogReads(ctx, audit.Use, seen...)
@@ -274,7 +292,7 @@ func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error 
 func (u *Used) Env(ctx context.Context, body int) expr.Env {
 	steps := admission.RequestBudget(ctx, 0, body)
 	for _, t := range u.byID {
-		steps.AddToken(t.Data.Size())
+		steps.AddToken(expr.Rounded(t.Data.Size()))
 	}
 	return expr.Env{Budget: steps, Whole: u.whole(), Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
 		t := u.byID[ref.ID]
@@ -301,8 +319,9 @@ func (u *Used) whole() *expr.Whole {
 	}
 	return &expr.Whole{
 		Of: func(id string) bool { return u.byID[id] != nil && u.byID[id].To != nil },
-		Inserted: func(id string, v jsonx.Value) {
+		Inserted: func(id string, v jsonx.Value, names bool) {
 			text := v.Text()
+			u.byID[id].names = u.byID[id].names || names
 			if k := v.Kind(); k == jsonx.Array || k == jsonx.Object {
 				text = string(v.JSON())
 			}

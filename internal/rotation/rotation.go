@@ -1,5 +1,5 @@
-// Package rotation replaces the keys of tenants: the data key of a tenant, or
-// the master key around the data keys of all tenants. All nodes keep serving.
+// Package rotation replaces the keys of tenants: the data key of a tenant, or a
+// tenant's own key around it. All nodes keep serving.
 package rotation
 
 import (
@@ -11,11 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -71,53 +69,6 @@ func (r *rotation) finish(ctx context.Context) error {
 			return nil, nil // done, or left to the next rotation
 		}
 		return ring.Destroy()
-	})
-}
-
-// Rewrap wraps the data keys of every tenant with the primary master key. If one
-// tenant fails, the others still get their keys. The record that identifies the
-// master key comes last, and only if no tenant failed.
-func Rewrap(ctx context.Context, v *core.Vault) error {
-	var failed []error
-	for tenant, err := range storage.AllRecords(ctx, v.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}) {
-		if err != nil {
-			return errors.Join(append(failed, fault.Wrap(err, "rewrap keys"))...)
-		}
-		if err := rewrapTenant(ctx, v, uuid.UUID(tenant.Tenant)); err != nil {
-			failed = append(failed, fault.Wrap(err, "rewrap keys of tenant %s", uuid.UUID(tenant.Tenant)))
-			if !core.Unreadable(err) {
-				return errors.Join(failed...)
-			}
-		}
-	}
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	check := keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}
-	return core.Retry(func() error { return check.Rewrap(ctx) })
-}
-
-func rewrapTenant(ctx context.Context, v *core.Vault, tenant uuid.UUID) error {
-	r := &rotation{v: v, tenant: tenant}
-	err := r.step(ctx, "Data keys up to %d wrapped again", func(ring *seal.Ring) (*seal.Ring, error) { return ring, nil })
-	if core.KeyDenied(err) && v.Own.Status(tenant) != nil {
-		err = r.rewrapOuter(ctx)
-	}
-	if errors.Is(err, fault.ErrNotFound) {
-		return nil // deleted since the list was read
-	}
-	return err
-}
-
-// rewrapOuter wraps a ring again whose inner seal does not open, because the tenant's
-// own key is denied.
-func (r *rotation) rewrapOuter(ctx context.Context) error {
-	return core.Retry(func() error {
-		state, err := r.v.Tenants.Front(ctx, r.tenant)
-		if err != nil {
-			return err
-		}
-		return r.store(ctx, state, state.Ring, audit.Update, "Data keys wrapped again")
 	})
 }
 
@@ -182,7 +133,7 @@ func (r *rotation) enter(ctx context.Context, operation string, change func(*sea
 }
 
 func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring, operation, message string) error {
-	wrapped, err := keyring.Wrap(ctx, r.v.Master, ring, storage.ID(r.tenant))
+	wrapped, err := ring.Wrap(r.v.Root, r.tenant)
 	if err != nil {
 		return err
 	}
@@ -241,8 +192,22 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 	return pace.Sleep(ctx, time.Until(since.Add(r.v.Horizon)))
 }
 
-// reseal reseals everything that is sealed with an older key.
-func (r *rotation) reseal(ctx context.Context) error {
+// resealAttempts limits how often reseal starts over.
+const resealAttempts = 3
+
+// reseal reseals everything that is sealed with an older key. It starts over if the
+// ring lacks the key of a row, because another rotation has resealed the row after it
+// was read, and destroyed the key.
+func (r *rotation) reseal(ctx context.Context) (err error) {
+	for range resealAttempts {
+		if err = r.resealAll(ctx); !errors.Is(err, seal.ErrNoKey) {
+			break
+		}
+	}
+	return err
+}
+
+func (r *rotation) resealAll(ctx context.Context) error {
 	state, err := r.v.Tenants.Reload(ctx, r.tenant)
 	if err != nil {
 		return err
@@ -272,9 +237,9 @@ func (r *rotation) report(n int) {
 // after the rows of the call before, and skips rows that reseal reports as not due.
 func resealRows[R, U any](ctx context.Context, r *rotation, op *core.Op, read func(limit int) ([]R, error),
 	reseal func(*R) (update U, due bool, err error), put func(*storage.Change, []U)) error {
-	walk := find.NewWalk(chunk)
+	walk := core.NewWalk(chunk)
 	for {
-		rows, _, err := find.Next(&walk, read)
+		rows, _, err := core.NextPage(&walk, read)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -340,7 +305,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 	}, func(ch *storage.Change, some []storage.RecordUpdate) { ch.UpdateRecords = some })
 }
 
-// unsealed are the kinds of records that no data key seals.
+// unsealed are the kinds of records that no data key of a tenant seals.
 var unsealed = []string{keyring.KindRing, keyring.KindTombstone, core.KindOwnKey}
 
 // resealRest reseals claims and jobs. It reads rows under any key, because a filter
@@ -369,18 +334,19 @@ func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 	return nil
 }
 
-// SetKey puts a tenant's own key around its ring, inside the master key, and rotates
-// the data key. Nil removes the tenant's own key. The next call with the same URI
-// continues after an interruption.
+// SetKey puts the key of a URI around a tenant's ring, inside the vault's root, and
+// rotates the data key. An empty URI removes the tenant's own key. The next call with the
+// same URI continues after an interruption.
 //
 // One write changes the wrapping of the ring and adds the new data key. So no ring of
 // an earlier backup has this data key, and the tenant opens at any time with the
 // wrapping that is stored.
-func SetKey(ctx context.Context, v *core.Vault, tenant uuid.UUID, own *seal.OwnKey) error {
-	message, uri := "Key removed", ""
-	if own != nil {
-		message, uri = "Key set", own.URI
-		if err := keyring.Try(ctx, own); err != nil {
+func SetKey(ctx context.Context, v *core.Vault, tenant uuid.UUID, uri string) error {
+	message, own := "Key removed", (*seal.OwnKey)(nil)
+	if uri != "" {
+		var err error
+		message = "Key set"
+		if own, err = v.Own.Make(ctx, tenant, uri); err != nil {
 			return fmt.Errorf("vault: the key of the tenant: %w", err)
 		}
 	}

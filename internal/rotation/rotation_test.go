@@ -7,21 +7,24 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// hooked calls a function before a read that every scan of a rotation makes,
-// and before a token is inserted. Rotations on it do not wait.
+// hooked calls a function before a read that every scan of a rotation makes, after
+// tokens are listed, and before tokens are inserted or updated. Rotations on it do
+// not wait.
 type hooked struct {
 	storage.Storage
 	*keyring.Gate
-	lists, sealed, inserts func()
+	lists, listed, sealed, inserts, updates func()
 }
 
 // onMemory returns a hooked storage in memory.
@@ -45,6 +48,9 @@ func (h *hooked) Write(ctx context.Context, ch *storage.Change) error {
 	if h.inserts != nil && len(ch.InsertTokens) > 0 {
 		h.inserts()
 	}
+	if h.updates != nil && len(ch.UpdateTokens) > 0 {
+		h.updates()
+	}
 	return h.Gate.Write(ctx, h.Storage, ch)
 }
 
@@ -54,6 +60,9 @@ func (h *hooked) ListTokens(ctx context.Context, f storage.TokenFilter) ([]stora
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
+	}
+	if h.listed != nil {
+		defer h.listed()
 	}
 	return h.Storage.ListTokens(ctx, f)
 }
@@ -108,6 +117,44 @@ func TestRotationOvertakesAWrite(t *testing.T) {
 	}
 	must.Get(c.CreateToken(t.Context(), vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"}))(t)
 	must.Same(t, "data of the token", `"x"`, string(must.Get(c.GetToken(t.Context(), "late"))(t).Data))
+}
+
+// A rotation skips a token that was deleted after it was read, although another token
+// has its duplicate key by then.
+func TestRotationSkipsADeletedDuplicate(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	h := &hooked{Storage: model.New().Open(), Gate: &keyring.Gate{}} // it looks at duplicates before revisions
+	v, c := open(t, h, vault.Config{})
+	create := func() *vault.Token {
+		yes := true
+		return must.Get(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes}))(t)
+	}
+	tok := create()
+	h.updates = sync.OnceFunc(func() {
+		must.Do(t, c.DeleteToken(ctx, tok.ID))
+		tok = create()
+	})
+	must.Do(t, v.RotateDataKeys(ctx, c.TenantID(), nil))
+	must.Same(t, "data of the other token", `"same"`, string(must.Get(c.GetToken(ctx, tok.ID))(t).Data))
+}
+
+// A rotation that was paused after it had read rows continues when other rotations
+// have destroyed the keys of these rows.
+func TestRotationIsOvertakenByOthers(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	h := onMemory(t)
+	v, c := open(t, h, vault.Config{})
+	tok := must.Get(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}))(t)
+	other := atomic.Bool{}
+	h.listed = func() {
+		if other.CompareAndSwap(false, true) {
+			must.Do(t, v.RotateDataKeys(ctx, c.TenantID(), nil))
+		}
+	}
+	must.Do(t, v.RotateDataKeys(ctx, c.TenantID(), nil))
+	must.Same(t, "data of the token", `"secret"`, string(must.Get(c.GetToken(ctx, tok.ID))(t).Data))
 }
 
 // Rows that are too large to be resealed together are resealed in smaller
@@ -173,11 +220,12 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 		wg.Wait()
 	}
 	own := storage.ID(c.TenantID())
+	root := must.Get(keyring.OpenRoot(t.Context(), keyring.RootConfig{Store: store, Master: key, Now: time.Now}))(t)
 	rings, err := store.Records(t.Context(), own, keyring.KindRing, []storage.ID{own})
 	if err != nil || len(rings) != 1 {
 		t.Fatalf("%d rings (%v)", len(rings), err)
 	}
-	ring := must.Get(seal.Unwrap(t.Context(), key, own, rings[0].Body))(t)
+	ring := must.Get(seal.Unwrap(root, own, rings[0].Body))(t)
 	if version := ring.Version(); version < 4 || version > 7 || ring.Retired() {
 		t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, ring.Retired())
 	}

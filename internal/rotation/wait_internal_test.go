@@ -16,7 +16,7 @@ import (
 func TestRotationWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, promoted := &rotation{v: core.New(core.Config{})}, time.Now()
+		r, promoted := &rotation{v: core.New(core.Config{Clock: time.Now})}, time.Now()
 		must.Do(t, r.wait(t.Context(), promoted))
 		must.Same(t, "how long the rotation waited", keyring.Horizon, time.Since(promoted))
 		gone, cancel := context.WithCancel(t.Context())

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -198,8 +198,8 @@ func (j *leased) abandoned() (storage.JobUpdate, error) {
 	sawCVC := func(u core.TokenUse) bool { return !u.CVCEnds.IsZero() }
 	if j.react.TooMany || slices.ContainsFunc(j.react.Uses, sawCVC) {
 		j.row.Payload = nil
-		return storage.JobUpdate{Owner: j.runs.Worker.Owner, Job: j.row}, nil
+		return storage.JobUpdate{Owner: j.row.Owner, Job: j.row}, nil
 	}
 	row, err := Seal(j.Op, j.row, &j.react)
-	return storage.JobUpdate{Owner: j.runs.Worker.Owner, Job: row, Until: row.RunAt}, err
+	return storage.JobUpdate{Owner: j.row.Owner, Job: row, Until: row.RunAt}, err
 }

@@ -13,16 +13,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
-	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -55,10 +55,8 @@ type Job struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 	Ended     time.Time       `json:"ended,omitzero"`
 	Withdrawn bool            `json:"withdrawn,omitempty"`
-	// Uses are the tokens that the result depends on, unless there are too
-	// many.
-	Uses    []core.TokenUse `json:"uses,omitempty"`
-	TooMany bool            `json:"too_many,omitempty"`
+	// Depends are the tokens that the result depends on.
+	core.Depends
 	// Retried means that the job was dead before.
 	Retried bool `json:"retried,omitempty"`
 	// Ran is the outcome of the run.
@@ -115,7 +113,7 @@ func tryExpressions(ctx context.Context, op *core.Op, args jsonx.Value) error {
 	if !tree.HasExpressions() {
 		return nil
 	}
-	used, err := reveal.Find(ctx, op, tree, "", "")
+	used, err := reveal.Find(ctx, op, tree, "", access.Target{})
 	if err != nil {
 		return err
 	}
@@ -161,7 +159,7 @@ func (r *Runs) Extend(ctx context.Context, job *storage.Job) error {
 		job.KeyVersion = op.State.Ring.Version()
 	}
 	ch := op.Change()
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: r.Worker.Owner, Job: *job, Until: op.Now.Add(JobLease)}}
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: job.Owner, Job: *job, Until: op.Now.Add(JobLease)}}
 	return op.Write(ctx, ch)
 }
 
@@ -215,7 +213,7 @@ func (j *leased) run(ctx context.Context) error {
 	}
 	writes := &core.Pending{Leased: true}
 	began := time.Now()
-	result, err := j.runAs(core.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), j.At(caller).Collecting(writes))
+	result, err := j.runAs(core.Lineage{Depth: j.react.Depth}.In(ctx), j.At(caller).Collecting(writes))
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}
@@ -224,7 +222,7 @@ func (j *leased) run(ctx context.Context) error {
 	}
 	if errors.Is(err, fault.ErrBusy) && j.row.Attempts+1 < maxRunTries {
 		j.row.Attempts++
-		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
+		delay, _ := WebhookDelay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
 		return j.put(ctx, nil, delay)
 	}
 	j.react.Ran = outcomeOf(err, time.Since(began))
@@ -237,9 +235,7 @@ func (j *leased) run(ctx context.Context) error {
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
-	var depends core.StoredResponse
-	depends.DependOn(&writes.Uses)
-	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
+	j.react.Depends = writes.Uses.Depends()
 	j.react.Args, j.react.Ended = nil, j.Vault.Now() // no longer needed
 	j.row.Attempts = 0
 	return j.put(ctx, done, 0)
@@ -251,7 +247,7 @@ var work = core.Verb{Name: "Work"}
 // runAs runs the reactor of the job as its caller.
 func (j *leased) runAs(ctx context.Context, caller core.Caller) (*Result, error) {
 	return core.Do(ctx, caller.Under(j.State), &work, func(ctx context.Context, op *core.Op) (*Result, error) {
-		reactor, err := Reactors.Read(ctx, op, j.react.Reactor)
+		reactor, err := readToRun(ctx, op, j.react.Reactor)
 		if err != nil {
 			return nil, err
 		}
@@ -283,7 +279,7 @@ func (j *leased) put(ctx context.Context, writes *core.Pending, delay time.Durat
 		}
 		defer writes.Committed()
 	}
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.runs.Worker.Owner, Job: row}}
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.row.Owner, Job: row}}
 	defer j.runs.Worker.Wake()
 	return j.Write(ctx, ch)
 }
@@ -306,14 +302,14 @@ func (j *leased) deliver(ctx context.Context) error {
 	sent := j.send(ctx)
 	if sent == nil {
 		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.Now} // seals nothing, so it is never late
-		ch.DeleteJobs = []storage.JobDelete{{Owner: j.runs.Worker.Owner, ID: j.row.ID}}
+		ch.DeleteJobs = []storage.JobDelete{{Owner: j.row.Owner, ID: j.row.ID}}
 		return j.Vault.Store.Write(ctx, ch)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	j.row.Attempts++
-	delay, again := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
+	delay, again := WebhookDelay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
 	if again {
 		return j.put(ctx, nil, delay)
 	}
@@ -342,7 +338,7 @@ func (j *leased) maySend(ctx context.Context) error {
 		if j.isPrompt() {
 			return none, nil
 		}
-		return none, once.Judge(ctx, op, j.react.Uses, j.react.TooMany)
+		return none, once.Judge(ctx, op, &j.react.Depends)
 	})
 	return err
 }
@@ -358,7 +354,7 @@ func (j *leased) withdraw(ctx context.Context, why error) error {
 	if j.react.Result, err = json.Marshal(failed); err != nil {
 		return err
 	}
-	j.react.Withdrawn, j.react.Uses, j.react.TooMany = true, nil, false
+	j.react.Withdrawn, j.react.Depends = true, core.Depends{}
 	j.row.Attempts = 0
 	return j.put(ctx, nil, 0)
 }
@@ -375,7 +371,7 @@ func (j *leased) send(ctx context.Context) error {
 		return err
 	}
 	secrets := j.State.Doc.WebhookSecrets(j.Now)
-	if req.Header, err = webhook.Sign(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
+	if req.Header, err = SignWebhook(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")

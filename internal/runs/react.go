@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/script"
@@ -49,9 +49,6 @@ func (r *Runs) Now(ctx context.Context, op *core.Op, id uuid.UUID, p Params) (*R
 	if err != nil {
 		return nil, err
 	}
-	if op.Pending() != nil {
-		ctx = core.LineageOf(ctx).Tracking(&op.Pending().Uses).In(ctx)
-	}
 	return r.react(ctx, op, reactor, args, SyncTimeout)
 }
 
@@ -82,8 +79,17 @@ func (r *Runs) reactorFor(ctx context.Context, op *core.Op, id uuid.UUID, p *Par
 	if check(p, bad); bad.Any() {
 		return nil, args, fault.Of(bad)
 	}
-	reactor, err := Reactors.Read(ctx, op, id)
+	reactor, err := readToRun(ctx, op, id)
 	return reactor, args, err
+}
+
+// readToRun reads a reactor whose code may run.
+func readToRun(ctx context.Context, op *core.Op, id uuid.UUID) (*Reactor, error) {
+	reactor, err := Reactors.Read(ctx, op, id)
+	if err == nil {
+		err = reactor.Hold.Err(audit.Reactor)
+	}
+	return reactor, err
 }
 
 // checkSync checks the other parameters of a synchronous run.

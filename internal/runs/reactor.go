@@ -12,11 +12,12 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/applications"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -32,6 +33,8 @@ type Reactor struct {
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
+	Hold          core.Hold         `json:"hold,omitempty"`      // only stored
+	Suspended     bool              `json:"suspended,omitempty"` // only shown
 	Unreadable    bool              `json:"unreadable,omitempty"`
 }
 
@@ -57,7 +60,7 @@ func (a *Application) UnmarshalJSON(data []byte) error {
 
 // Reactors stores reactors as records.
 var Reactors = records.Kind[Reactor]{
-	Name: audit.Reactor,
+	Name: seal.RecordKind(audit.Reactor),
 	Columns: func(r *Reactor) storage.Record {
 		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	},

@@ -14,12 +14,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/admission/share"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -52,7 +52,7 @@ func New(cfg Config) *Runs {
 	r := &Runs{Config: cfg, turns: newTurns()}
 	r.Reactors = r.newReactors()
 	r.Worker = NewWorker(WorkerConfig{
-		Queue: cfg.Vault.Store, Owner: storage.ID(uuid.New()), Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
+		Queue: cfg.Vault.Store, Now: cfg.Vault.Now, Logger: cfg.Vault.Logger,
 		CarryOut: r.CarryOut, Extend: r.Extend, Paused: func(tenant storage.ID) bool {
 			// A tenant's jobs wait while the master key or the tenant's own key is denied.
 			return r.Vault.Key.Usable() != nil || r.Vault.Own.Usable(uuid.UUID(tenant)) != nil
@@ -91,7 +91,7 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	from := core.LineageOf(ctx).Below()
+	from := core.LineageOf(ctx).Tracking(op.Uses(ctx)).Below()
 	if from.Stranger == "" && op.IsStranger() {
 		from.Stranger = op.Proxy().String()
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/admission/share"
 	"github.com/seed-72ea4aab/vault/internal/pace"
-	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -35,12 +35,11 @@ type Queue interface {
 // WorkerConfig configures a Worker. All fields are required.
 type WorkerConfig struct {
 	Queue  Queue
-	Owner  storage.ID // owner of the leases
 	Now    func() time.Time
 	Logger *slog.Logger
 	// CarryOut performs the next step of a job. It must write the outcome
-	// only while this node owns the lease, so that a node that was considered
-	// dead changes nothing. After an error the job is retried later.
+	// only while the owner of the job still has the lease, so that a node that
+	// was considered dead changes nothing. After an error the job is retried later.
 	CarryOut func(ctx context.Context, job *storage.Job) error
 	// Paused reports whether no jobs of a tenant may be started now, or of any tenant
 	// if the id is zero.
@@ -175,7 +174,9 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 		return 0, nil
 	}
 	now := w.Now()
-	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.Owner, Now: now, Until: now.Add(JobLease), Limit: room})
+	// Each lease has an owner of its own. A node that was paused may lease a job again
+	// whose earlier lease ended, and then its earlier run must change nothing.
+	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: storage.ID(uuid.New()), Now: now, Until: now.Add(JobLease), Limit: room})
 	w.release(tenant, room-len(jobs))
 	w.mu.Lock()
 	w.served = tenant

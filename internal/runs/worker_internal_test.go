@@ -23,7 +23,7 @@ func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error)
 	t.Cleanup(func() { _ = store.Close() })
 	var lines bytes.Buffer
 	return NewWorker(WorkerConfig{
-		Queue: store, Owner: storage.ID(uuid.New()), Now: time.Now, Logger: slog.New(slog.NewTextHandler(&lines, nil)),
+		Queue: store, Now: time.Now, Logger: slog.New(slog.NewTextHandler(&lines, nil)),
 		CarryOut: carryOut, Extend: func(context.Context, *storage.Job) error { return nil },
 		Paused: func(storage.ID) bool { return false },
 	}), store, &lines
@@ -49,6 +49,32 @@ func TestJobPanicsAlone(t *testing.T) {
 	if got := lines.String(); !strings.Contains(got, "panic with a value of type string") || strings.Contains(got, "4242424242424242") {
 		t.Errorf("%s", got)
 	}
+}
+
+// A node that leases a job again after its own lease ended is another owner. The
+// earlier run of the job then changes nothing, as if it were on another node.
+func TestEachLeaseHasItsOwner(t *testing.T) {
+	t.Parallel()
+	var held []storage.Job
+	w, store, _ := newWorker(t, func(_ context.Context, job *storage.Job) error {
+		held = append(held, *job)
+		return nil
+	})
+	now := time.Now().Add(time.Second)
+	w.Now = func() time.Time { return now }
+	add(t, store, storage.ID{1}, 1)
+	for range 2 {
+		_, err := w.dispatch(t.Context())
+		must.Do(t, err)
+		w.jobs.Wait()
+		now = now.Add(2 * JobLease)
+	}
+	finish := func(job storage.Job) error {
+		return store.Write(t.Context(), &storage.Change{Tenant: job.Tenant, Now: now, DeleteJobs: []storage.JobDelete{{Owner: job.Owner, ID: job.ID}}})
+	}
+	must.Same(t, "leases", 2, len(held))
+	must.Match(t, "the run of the lease that ended", finish(held[0]), storage.ErrStale)
+	must.Match(t, "the other run", finish(held[1]), nil)
 }
 
 // gate blocks jobs until a test releases them.

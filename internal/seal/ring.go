@@ -37,19 +37,21 @@ type Ring struct {
 	macs  *sync.Pool // *mac with the index key
 	names *nameHashes
 	seal  *dataKey // the primary key
-	own   *OwnKey  // nil if the master key alone wraps the ring
+	own   *OwnKey  // nil if the vault's root alone wraps the ring
 	front *Ring    // nil if the tenant never had its own key
-	// sealed is what the master key has decrypted, if this is only the front of a
-	// ring, because the tenant's own key was not used.
-	sealed *outer
 
 	revision int64 // number of changes of the ring
 }
 
-// OwnKey is a tenant's own key, around the ring and inside the master key.
+// OwnKey is a tenant's own key, around the ring and inside the vault's root. The key
+// wraps a root of its own, which seals the ring. The vault's root seals the URI, the
+// wrapped root and its fingerprint, so nobody else chooses what the key unwraps.
 type OwnKey struct {
-	URI string
-	AEAD
+	URI         string `json:"uri"`
+	Wrapped     []byte `json:"wrapped"`
+	Fingerprint string `json:"fingerprint"`
+
+	Root AEAD `json:"-"`
 }
 
 type dataKey struct {
@@ -116,12 +118,12 @@ func (r *Ring) stored() stored {
 	return s
 }
 
-// outer is what the master key encrypts: a stored ring, or the front of a ring that a
-// tenant's own key has encrypted as Inner.
+// outer is what the vault's root encrypts: a stored ring, or the front of a ring that
+// the root of a tenant's own key has encrypted as Inner.
 type outer struct {
 	stored
-	URI   string `json:"uri,omitempty"`
-	Inner []byte `json:"inner,omitempty"`
+	Own   *OwnKey `json:"own,omitempty"`
+	Inner []byte  `json:"inner,omitempty"`
 }
 
 const (
@@ -129,90 +131,97 @@ const (
 	innerLabel = "vault inner ring v1"
 )
 
-// Wrap returns the ring, encrypted with the tenant's own key if it has one, and
-// then with the master key.
-func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, error) {
+// Wrap returns the ring, encrypted with the root of the tenant's own key if it has one,
+// and then with the vault's root. It calls no service.
+func (r *Ring) Wrap(root AEAD, tenant [16]byte) ([]byte, error) {
 	out := outer{stored: r.stored()}
-	if r.sealed != nil {
-		out = *r.sealed
-	} else if r.own != nil {
+	if r.own != nil {
 		out.Front = nil
-		plain, err := json.Marshal(out.stored)
+		inner, err := encode(r.own.Root, out.stored, ringLocation(tenant, innerLabel))
 		if err != nil {
-			return nil, fmt.Errorf("seal: encode ring: %w", err)
+			return nil, err
 		}
-		defer clear(plain)
-		inner, err := Encrypt(ctx, r.own.AEAD, plain, ringLocation(tenant, innerLabel))
-		if err != nil {
-			return nil, fmt.Errorf("seal: the tenant's key could not encrypt the ring: %w", err)
-		}
-		out = outer{stored: r.front.stored(), URI: r.own.URI, Inner: inner}
+		out = outer{stored: r.front.stored(), Own: r.own, Inner: inner}
 	}
-	plain, err := json.Marshal(out)
+	return encode(root, out, ringLocation(tenant, ringLabel))
+}
+
+// encode encrypts a document.
+func encode(key AEAD, doc any, associatedData []byte) ([]byte, error) {
+	plain, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("seal: encode ring: %w", err)
 	}
 	defer clear(plain)
-	wrapped, err := Encrypt(ctx, master, plain, ringLocation(tenant, ringLabel))
+	sealed, err := key.Encrypt(plain, associatedData)
 	if err != nil {
-		return nil, fmt.Errorf("seal: the master key could not encrypt the ring: %w", err)
+		return nil, fmt.Errorf("seal: encrypt the ring: %w", err)
 	}
-	return wrapped, nil
+	return sealed, nil
 }
 
 func ringLocation(tenant [16]byte, label string) []byte {
 	return (&Location{Tenant: tenant, Entity: label}).appendTo(nil, 0)
 }
 
-// ErrUnwrap means that the master key could not decrypt a ring: it is another
-// key, the ring was altered or moved, or the service that keeps the key
-// failed. A master key does not report which.
-var ErrUnwrap = errors.New("seal: the master key could not decrypt the ring")
+// ErrUnwrap means that a key could not decrypt a root or a ring: it is another key, the
+// bytes were altered or moved, or the service that keeps the key failed. A master key
+// does not report which.
+var ErrUnwrap = errors.New("seal: the key could not decrypt the keys")
 
-// Unwrap decrypts a ring that Wrap returned. If the master key fails, the error
-// matches ErrUnwrap and the key's own error. Of a ring that needs the tenant's own
-// key it returns the front, with ErrOwnKey.
-func Unwrap(ctx context.Context, master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
-	return UnwrapOwn(ctx, master, nil, tenant, wrapped)
+// Unwrap decrypts a ring that Wrap returned. If the root fails, the error matches
+// ErrUnwrap and the root's own error. Of a ring that needs the tenant's own key it
+// returns the front, with ErrOwnKey.
+func Unwrap(root AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
+	ring, _, _, err := unwrap(root, tenant, wrapped)
+	return ring, err
 }
 
-// OpenOwn decrypts with the tenant's own key that a URI names, and returns the key.
-type OpenOwn func(ctx context.Context, tenant [16]byte, uri string, sealed, associatedData []byte) (key AEAD, plain []byte, err error)
+// OpenOwn returns the root that a tenant's own key wraps.
+type OpenOwn func(ctx context.Context, tenant [16]byte, own *OwnKey) (AEAD, error)
 
 // UnwrapOwn is Unwrap for rings that may have a tenant's own key. The error of open
 // is returned as it is.
-func UnwrapOwn(ctx context.Context, master AEAD, open OpenOwn, tenant [16]byte, wrapped []byte) (*Ring, error) {
-	plain, err := Decrypt(ctx, master, wrapped, ringLocation(tenant, ringLabel))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
-	}
-	defer clear(plain)
-	var out outer
-	if json.Unmarshal(plain, &out) != nil {
-		return nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
-	}
-	front, err := out.ring()
-	if err != nil || out.URI == "" {
+func UnwrapOwn(ctx context.Context, root AEAD, open OpenOwn, tenant [16]byte, wrapped []byte) (*Ring, error) {
+	front, own, sealed, err := unwrap(root, tenant, wrapped)
+	if !errors.Is(err, ErrOwnKey) {
 		return front, err
 	}
-	if open == nil {
-		front.sealed = &out
-		return front, ErrOwnKey
-	}
-	key, inner, err := open(ctx, tenant, out.URI, out.Inner, ringLocation(tenant, innerLabel))
-	if err != nil {
+	if own.Root, err = open(ctx, tenant, own); err != nil {
 		return nil, err
+	}
+	inner, err := own.Root.Decrypt(sealed, ringLocation(tenant, innerLabel))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
 	}
 	defer clear(inner)
 	var s stored
 	if json.Unmarshal(inner, &s) != nil {
-		return nil, errors.New("seal: what the tenant's key decrypted is not a ring")
+		return nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
 	}
 	ring, err := s.ring()
 	if err == nil {
-		ring.own, ring.front = &OwnKey{out.URI, key}, front
+		ring.own, ring.front = own, front
 	}
 	return ring, err
+}
+
+// unwrap decrypts the outer part of a ring. If there is an inner part, the error is
+// ErrOwnKey.
+func unwrap(root AEAD, tenant [16]byte, wrapped []byte) (ring *Ring, own *OwnKey, inner []byte, err error) {
+	plain, err := root.Decrypt(wrapped, ringLocation(tenant, ringLabel))
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
+	}
+	defer clear(plain)
+	var out outer
+	if json.Unmarshal(plain, &out) != nil {
+		return nil, nil, nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
+	}
+	if ring, err = out.ring(); err == nil && out.Own != nil {
+		err = ErrOwnKey
+	}
+	return ring, out.Own, out.Inner, err
 }
 
 // ErrOwnKey means that a ring needs a tenant's own key.
@@ -229,7 +238,7 @@ func (r *Ring) Front() *Ring {
 }
 
 // frontEntities are the entities that the front of a ring seals.
-var frontEntities = map[string]bool{"application": true, "session": true, "erasure": true}
+var frontEntities = map[string]bool{"application": true, "application_key": true, "session": true, "erasure": true}
 
 // of returns the ring that seals an entity.
 func (r *Ring) of(entity string) *Ring {
@@ -247,8 +256,8 @@ func (r *Ring) URI() string {
 	return r.own.URI
 }
 
-// WithOwn returns a ring that a tenant's own key wraps inside the master key. Nil
-// means the master key alone. The front begins with the keys of the ring, so the data
+// WithOwn returns a ring that a tenant's own key wraps inside the vault's root. Nil
+// means the vault's root alone. The front begins with the keys of the ring, so the data
 // key must be rotated.
 func (r *Ring) WithOwn(own *OwnKey) (*Ring, error) {
 	next, err := r.change(func(r *Ring) []dataKey { return slices.Clone(r.keys) })

@@ -103,13 +103,13 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	r := newTestRing(t)
 	p := testLocation()
 	sealed, _ := r.Seal(&p, []byte("v"))
-	wrapped := must.Get(r.Wrap(t.Context(), master, p.Tenant))(t)
-	back := must.Get(Unwrap(t.Context(), master, p.Tenant, wrapped))(t)
+	wrapped := must.Get(r.Wrap(master, p.Tenant))(t)
+	back := must.Get(Unwrap(master, p.Tenant, wrapped))(t)
 	if got, err := back.Open(&p, 1, sealed); err != nil || string(got) != "v" {
 		t.Fatalf("Open after Unwrap = %q, %v", got, err)
 	}
-	must.Fail(Unwrap(t.Context(), other, p.Tenant, wrapped))(t, "another master key", ErrUnwrap)
-	must.Fail(Unwrap(t.Context(), master, [16]byte{9}, wrapped))(t, "another tenant", ErrUnwrap)
+	must.Fail(Unwrap(other, p.Tenant, wrapped))(t, "another master key", ErrUnwrap)
+	must.Fail(Unwrap(master, [16]byte{9}, wrapped))(t, "another tenant", ErrUnwrap)
 }
 
 func TestMACDistinguishesPartsAndLabels(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
@@ -27,6 +28,10 @@ type Config struct {
 	// it.
 	Evidence bool
 	evidence evidenceFlags
+	// OIDC has the functions behind --issuer and --console-oidc.
+	OIDC       OIDC
+	issuers    issuerList
+	identities vault.IdentityVerifier // set when the server starts; nil without issuers
 
 	addr        string
 	forward     string // address of the forward proxy; empty for none
@@ -36,17 +41,19 @@ type Config struct {
 	createKey   bool   // if no key exists
 	keyAge      time.Duration
 	keyGrace    time.Duration
-	credentials string
-	prefix      string
-	newTenant   string
-	rotateKeys  string // a tenant's id, or everyTenant
-	tlsCert     string
-	tlsKey      string
-	cert        *certificate // nil without TLS
-	modules     string       // directory with the packages that tenants' code may require
-	demo        bool         // create a demo tenant
-	printLink   bool         // print the console link even without a terminal
-	drain       *httpserver.Drain
+
+	readyWithoutKey bool
+	credentials     string
+	prefix          string
+	newTenant       string
+	rotateKeys      string // a tenant's id, or everyTenant
+	tlsCert         string
+	tlsKey          string
+	cert            *certificate // nil without TLS
+	modules         string       // directory with the packages that tenants' code may require
+	demo            bool         // create a demo tenant
+	printLink       bool         // print the console link even without a terminal
+	drain           *httpserver.Drain
 
 	origins        List
 	rateLimit      float64 // requests per second for each application; 0 for no limit
@@ -61,6 +68,7 @@ type Config struct {
 	sinkHeaders    headerFiles
 	allowHTTPSinks bool
 
+	elements     elementsFlags
 	consoleFlags consoleFlags
 	console      *consolePages // nil without a console
 	metrics      *metrics      // set when the vault is opened
@@ -92,6 +100,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	c.drain = &httpserver.Drain{}
 	f.DurationVar(&c.keyAge, "key-age", time.Minute, "`time` after which the holder of the master key is asked again whether it may be used; 0 for never")
 	f.DurationVar(&c.keyGrace, "key-grace", 5*time.Minute, "`time` for which everything is still served while the holder of the master key does not respond")
+	f.BoolVar(&c.readyWithoutKey, "ready-without-key", false, "keep /readyz at 200 while this node may not use the master key")
 	f.DurationVar(&c.drain.Delay, "drain-delay", 5*time.Second, "`time` after SIGTERM during which /readyz is a 503 and everything is still served")
 	f.DurationVar(&c.drain.Timeout, "shutdown-timeout", 30*time.Second, "`time` that requests in progress and running jobs then have to end")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages code may require")
@@ -100,6 +109,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.Func("log-sink", "send the audit log to `NAME=DEST[,FORMAT]`: stdout, file:PATH or a URL; native, otlp or ocsf; repeatable", c.sinks.set)
 	f.Func("log-sink-headers", "`NAME=FILE` with headers for the sink NAME, one \"Header: value\" in a line; repeatable", c.sinkHeaders.set)
 	f.BoolVar(&c.allowHTTPSinks, "allow-http-sinks", false, "allow plain http to sinks on other machines, although the network can then read the log")
+	f.Func("issuer", "`URL[,OPTION...]` of an issuer whose JWTs may stand in place of API keys; options are jwks=FILE, ca=FILE, token=FILE and must=CLAIM|CLAIM; repeatable", c.issuers.set)
+	c.elements.flags(f)
 	c.consoleFlags.flags(f)
 }
 
@@ -178,7 +189,7 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 
 // check checks all flags before anything is created.
 func (c *Config) check() error {
-	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.checkSinks(), c.consoleFlags.check(), c.options().Check())
+	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.checkEvidence(), c.checkSinks(), c.elements.check(c.prefix), c.consoleFlags.check(), c.options().Check())
 }
 
 func (c *Config) checkServer() error {
@@ -247,7 +258,7 @@ func checkAddress(name, addr string) error {
 
 // options returns the options of the REST API.
 func (c *Config) options() *httpserver.Options {
-	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies, Drain: c.drain, Logger: c.requests}
+	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins, TrustedProxies: c.proxies, Drain: c.drain, ReadyWithoutKey: c.readyWithoutKey, Logger: c.requests}
 	if c.rateLimit > 0 {
 		burst := c.rateBurst
 		if burst == 0 {

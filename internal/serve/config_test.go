@@ -48,7 +48,7 @@ func TestFlags(t *testing.T) {
 		c = must.Get(parseFlags([]string{"-log-retention", "48h", "-log-retention", retention.text}, io.Discard))(t)
 		must.Same(t, "-log-retention "+retention.text, retention.want, c.logRetention)
 	}
-	must.Match(t, "-help", Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard), flag.ErrHelp)
+	must.Match(t, "-help", Main(t.Context(), []string{"-help"}, OIDC{}, os.Getenv, io.Discard, io.Discard), flag.ErrHelp)
 }
 
 func TestBaseURL(t *testing.T) {
@@ -100,7 +100,7 @@ func TestInvalidFlagsCreateNothing(t *testing.T) {
 		args := append([]string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, c.args...)
 		getenv := func(name string) string { return map[string]string{masterKeyVariable: c.masterKey}[name] }
 		var out strings.Builder
-		must.Match(t, name, Main(t.Context(), args, getenv, &out, io.Discard), must.Text(c.says))
+		must.Match(t, name, Main(t.Context(), args, OIDC{}, getenv, &out, io.Discard), must.Text(c.says))
 		must.Same(t, name+": output", "", out.String())
 		var left []string
 		for _, entry := range must.Get(os.ReadDir(dir))(t) {

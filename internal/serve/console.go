@@ -26,6 +26,7 @@ type consoleFlags struct {
 	header   string   // header in which a proxy names the user
 	role     string   // role of the users in that header
 	proxies  networks // trusted to set that header
+	oidc     oidcFlags
 }
 
 func (c *consoleFlags) flags(f *flag.FlagSet) {
@@ -35,13 +36,14 @@ func (c *consoleFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&c.header, "console-header", "", "`name` of a header in which a proxy names the user that it has authenticated")
 	f.StringVar(&c.role, "console-header-role", "viewer", "`role` of these users: viewer, operator or owner")
 	f.Func("console-proxies", "`addresses` or networks of proxies whose header is trusted, separated by commas; by default this machine's", c.proxies.set)
+	c.oidc.flags(f)
 }
 
 // check checks the flags of the console.
 func (c *consoleFlags) check() error {
 	if c.addr == "" {
-		if c.url != "" || c.linkFile != "" || c.header != "" || len(c.proxies) > 0 {
-			return errors.New("--console-url, --console-link-file, --console-header and --console-proxies need --console")
+		if c.url != "" || c.linkFile != "" || c.header != "" || len(c.proxies) > 0 || c.oidc.issuer != "" {
+			return errors.New("--console-url, --console-link-file, --console-header, --console-proxies and --console-oidc need --console")
 		}
 		return nil
 	}
@@ -51,8 +53,11 @@ func (c *consoleFlags) check() error {
 	if c.header == "" && len(c.proxies) > 0 {
 		return errors.New("--console-proxies needs --console-header")
 	}
-	if c.header != "" && c.linkFile != "" {
-		return errors.New("--console-header and --console-link-file are two ways to sign in: give one of them")
+	if c.header != "" && c.linkFile != "" || c.oidc.issuer != "" && (c.header != "" || c.linkFile != "") {
+		return errors.New("--console-header, --console-link-file and --console-oidc are ways to sign in: give one of them")
+	}
+	if err := c.oidc.check(c.url); err != nil {
+		return err
 	}
 	if _, err := ParseRole(c.role); err != nil {
 		return fmt.Errorf("--console-header-role: %w", err)
@@ -110,6 +115,7 @@ type consolePages struct {
 	consoleFlags
 	recorder *console.Recorder
 	link     *console.Link
+	signIn   SignIn // nil without --console-oidc
 	base     string // the URL of the console, with a slash at its end
 	show     func(link string)
 	pages    http.Handler
@@ -126,15 +132,19 @@ func newConsole(cfg *Config) *consolePages {
 }
 
 // server returns the server of the console, whose pages are at base. Links that
-// are sealed under key sign users in.
+// are sealed under the [LinkKey] sign users in.
 func (c *consolePages) server(v *vault.Vault, key vault.AEAD, base string, logger *slog.Logger) *http.Server {
 	stop := make(chan struct{})
 	c.base = strings.TrimSuffix(base, "/") + "/"
 	options := &console.Options{TLSProxy: c.link.TLSProxy, Recorder: c.recorder, Stop: stop, Logger: logger}
-	if c.header != "" {
+	switch {
+	case c.signIn != nil:
+		options.Authorize, options.SignOut = c.signIn.Authorize, c.signIn.SignOut
+		c.pages = c.signIn.Handler(console.Handler(v, options))
+	case c.header != "":
 		options.Authorize = c.byHeader()
 		c.pages = console.Handler(v, options)
-	} else {
+	default:
 		options.Authorize, options.SignOut = c.link.Authorize, c.link.SignOut
 		c.link.Accept = newLinkReader(key).accept
 		c.pages = c.link.Handler(console.Handler(v, options))
@@ -165,7 +175,7 @@ func (c *consolePages) banner(w io.Writer, p terminal.Palette, always bool, logg
 	}
 	_, person := terminal.Columns(w)
 	switch {
-	case c.header != "":
+	case c.header != "" || c.signIn != nil:
 		fmt.Fprintf(w, "%s %s\n", p.Bold("The console is at"), p.Link(c.base))
 	case c.linkFile != "":
 		c.show = func(link string) {

@@ -56,14 +56,16 @@ type running struct {
 }
 
 // runServer starts a server with files in a folder of the test.
-func runServer(t *testing.T, args ...string) *running {
+func runServer(t *testing.T, args ...string) *running { return runServerWith(t, OIDC{}, args...) }
+
+func runServerWith(t *testing.T, oidc OIDC, args ...string) *running {
 	t.Helper()
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	ctx, stop := context.WithCancel(t.Context())
 	s := &running{t: t, printed: &output{more: make(chan struct{}, 1)}, ended: make(chan error, 1), stop: stop}
 	args = append([]string{"-addr", "127.0.0.1:0", "-drain-delay", "0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, args...)
-	go func() { s.ended <- Main(ctx, args, func(string) string { return "" }, s.printed, s.printed) }()
+	go func() { s.ended <- Main(ctx, args, oidc, func(string) string { return "" }, s.printed, s.printed) }()
 	t.Cleanup(stop)
 	return s
 }

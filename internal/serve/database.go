@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"log/slog"
 	"strings"
 
@@ -22,6 +23,7 @@ type Database struct {
 	OtherKeyFile string // file with a second master key
 	MasterKey    KeyURI // of the master key, in place of the file
 	OtherKey     KeyURI // of a second master key
+	Root         string // fingerprint of the vault's root
 	Schema       string // of the tables on PostgreSQL
 	Pooler       bool   // a pooler is in front of PostgreSQL
 	MaxConns     int    // to PostgreSQL; zero for the default
@@ -32,6 +34,8 @@ type Database struct {
 
 	// OpenKey opens the URI of a master key or a tenant's key. If it is nil, URIs are refused.
 	OpenKey func(ctx context.Context, logger *slog.Logger, uri string) (vault.AEAD, error)
+
+	opened []vault.AEAD // by ParseKey
 }
 
 // KeyURI is a flag with the URI of a master key. It refuses the text of a key,
@@ -64,7 +68,22 @@ func (d *Database) ParseKey(ctx context.Context, logger *slog.Logger, text strin
 	if d.OpenKey == nil {
 		return nil, errors.New("this program opens no keys by URI; tokenvault serve does")
 	}
-	return d.OpenKey(ctx, logger, text)
+	key, err := d.OpenKey(ctx, logger, text)
+	if err == nil {
+		d.opened = append(d.opened, key)
+	}
+	return key, err
+}
+
+// CloseKeys closes the master keys that were opened by URI.
+func (d *Database) CloseKeys() (err error) {
+	for _, key := range d.opened {
+		if c, ok := key.(io.Closer); ok {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	d.opened = nil
+	return err
 }
 
 // TenantKeys returns OpenKey for [vault.Config], or nil.
@@ -83,6 +102,8 @@ func (d *Database) Flags(f *flag.FlagSet) {
 		"`file` with a second master key, which only opens what it has wrapped, for a change of keys; or "+otherKeyVariable)
 	f.Var(&d.MasterKey, "master-key", "`URI` of the master key in a KMS or HSM; or "+masterKeyVariable)
 	f.Var(&d.OtherKey, "other-master-key", "`URI` of a second master key; or "+otherKeyVariable)
+	f.StringVar(&d.Root, "root", "",
+		"`fingerprint` of the vault's root, as printed when the vault was made; a key that anybody can encrypt for, as with RSA, needs it")
 	f.StringVar(&d.Schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
 	f.BoolVar(&d.Pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
 	f.IntVar(&d.MaxConns, "max-conns", 0, "at most this `number` of connections to PostgreSQL; 0 for 17")

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -76,42 +75,4 @@ func (c *Config) evidenceConfig() *vault.EvidenceConfig {
 		out.Anchors = append(out.Anchors, vault.AnchorURL(a, &http.Client{Timeout: anchorTimeout}))
 	}
 	return out
-}
-
-// reportEvidence reports the state of the evidence, if it is on.
-func reportEvidence(r reporter, v *vault.Vault) {
-	s, err := v.EvidenceStatus()
-	if err != nil {
-		return
-	}
-	r.gauge("vault_evidence_size", "Leaves of the vault's tree.", float64(s.Size))
-	r.gauge("vault_evidence_lag_seconds", "Age of the oldest log entry of this node that is in no tree.", s.Lag.Seconds())
-	r.gauge("vault_evidence_pending", "Log entries of this node that are in no tree.", float64(s.Pending))
-	r.gauge("vault_evidence_suspended", "1 if nothing is signed because the database was restored or contradicts a note.", one(s.Suspended != ""))
-	r.time("vault_evidence_last_checkpoint_timestamp_seconds", "When the newest note was signed.", s.SignedAt)
-	r.time("vault_evidence_last_verification_timestamp_seconds", "When all logs were last verified.", s.VerifiedAt)
-	if !s.VerifiedAt.IsZero() {
-		r.gauge("vault_evidence_verified", "1 if that verification found no tampering.", one(s.VerifiedOK))
-	}
-	active := map[vault.AlarmKind]int{}
-	for _, a := range s.Alarms {
-		active[a.Kind]++
-	}
-	for _, kind := range []vault.AlarmKind{vault.AlarmTampered, vault.AlarmMissing, vault.AlarmLag, vault.AlarmRestore, vault.AlarmForked, vault.AlarmAnchor} {
-		r.count("vault_evidence_alarms_total", "Alarms that were raised, by kind.", float64(s.Raised[kind]), "kind", string(kind))
-		r.gauge("vault_evidence_alarms", "Alarms that are active, by kind.", float64(active[kind]), "kind", string(kind))
-	}
-	for i, a := range s.Anchors {
-		name := strconv.Itoa(i + 1)
-		r.count("vault_evidence_anchor_failures_total", "Calls of an anchor that failed.", float64(a.Failures), "anchor", name)
-		r.time("vault_evidence_anchor_last_success_timestamp_seconds", "When an anchor last responded.", a.GoodAt, "anchor", name)
-	}
-}
-
-// one returns 1 for true and 0 for false.
-func one(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

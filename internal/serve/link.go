@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -10,8 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
 // linkLife is how long a link from tokenvault console link is valid.
@@ -23,12 +29,24 @@ const clockSkew = time.Minute
 // maxLink bounds the length of a sealed link.
 const maxLink = 2000
 
-// linkAD is the associated data of sealed links. It separates them from all other
-// data under the master key.
-var linkAD = []byte("tokenvault console link")
+// linkLabel separates the key of links from all other keys of the vault.
+const linkLabel = "tokenvault console link"
 
-// sealedLink is the content of a link from tokenvault console link. Only a holder
-// of the master key can make a link, and could read all data anyway.
+// LinkKey returns the key of the links that sign in at the console of a vault. It is
+// derived from the vault's own keys, and opens nothing else. Reading a link calls
+// neither the holder of the master key nor the database. Only a holder of the master key
+// and the database can make a link, and could read all data anyway.
+func LinkKey(ctx context.Context, v *vault.Vault) (vault.AEAD, error) {
+	c := core.CallerOf(v.Tenant(uuid.Nil)).Vault
+	ring, err := keyring.Own(ctx, c.Store, c.Root)
+	if err != nil {
+		return nil, err
+	}
+	key := ring.MAC(linkLabel)
+	return seal.NewAEAD(key[:])
+}
+
+// sealedLink is the content of a link from tokenvault console link.
 type sealedLink struct {
 	ID     string    `json:"id"`
 	User   string    `json:"user"`
@@ -36,8 +54,8 @@ type sealedLink struct {
 	Issued time.Time `json:"issued"`
 }
 
-// SealLink returns a URL that signs a user in at the console of a server with the
-// same master key. It works once, within ten minutes.
+// SealLink returns a URL that signs a user in at the console of a server of the vault
+// whose LinkKey is given. It works once, within ten minutes.
 func SealLink(key vault.AEAD, base, user string, role console.Role) (string, error) {
 	if err := checkConsoleURL(base); err != nil {
 		return "", &FlagError{err}
@@ -46,7 +64,7 @@ func SealLink(key vault.AEAD, base, user string, role console.Role) (string, err
 	if err != nil {
 		return "", err
 	}
-	token, err := key.Encrypt(text, linkAD)
+	token, err := key.Encrypt(text, []byte(linkLabel))
 	if err != nil {
 		return "", err
 	}
@@ -113,7 +131,7 @@ func (l *linkReader) open(token string) (link sealedLink, ok bool) {
 	if err != nil {
 		return link, false
 	}
-	text, err := l.key.Decrypt(sealed, linkAD)
+	text, err := l.key.Decrypt(sealed, []byte(linkLabel))
 	ok = err == nil && json.Unmarshal(text, &link) == nil
 	return link, ok
 }

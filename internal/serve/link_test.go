@@ -1,6 +1,10 @@
 package serve
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -11,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,16 +25,19 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// TestSealedLinksSignInOnce opens links that were made with the master key.
+// TestSealedLinksSignInOnce opens links that were made with the key of the vault.
 func TestSealedLinksSignInOnce(t *testing.T) {
 	t.Parallel()
-	key := vault.NewKey()
+	v := newVault(t)
+	key := must.Get(LinkKey(t.Context(), v))(t)
 	c := newConsole(&Config{consoleFlags: consoleFlags{addr: freePort}})
 	srv := httptest.NewServer(nil)
 	t.Cleanup(srv.Close)
-	srv.Config.Handler = c.server(newVault(t), key, srv.URL, slog.New(slog.DiscardHandler)).Handler
+	srv.Config.Handler = c.server(v, key, srv.URL, slog.New(slog.DiscardHandler)).Handler
 	open := func(link string) (int, string) {
 		jar, _ := cookiejar.New(nil)
 		return get(t, &http.Client{Jar: jar}, link)
@@ -47,6 +55,52 @@ func TestSealedLinksSignInOnce(t *testing.T) {
 			t.Errorf("%s: %d", name, status)
 		}
 	}
+}
+
+// rsaKey is a master key in a KMS that anybody can encrypt for. It counts its calls, and
+// denies its use.
+type rsaKey struct {
+	private *rsa.PrivateKey
+	calls   atomic.Int64
+	denies  atomic.Bool
+}
+
+func (k *rsaKey) Encrypt(plaintext, _ []byte) ([]byte, error) {
+	return rsa.EncryptOAEP(sha256.New(), rand.Reader, &k.private.PublicKey, plaintext, nil)
+}
+
+func (k *rsaKey) Decrypt(ciphertext, _ []byte) ([]byte, error) {
+	if k.calls.Add(1); k.denies.Load() {
+		return nil, vault.ErrKeyDenied
+	}
+	return rsa.DecryptOAEP(sha256.New(), nil, k.private, ciphertext, nil)
+}
+
+// TestStrangersLinksCallNoKey opens links that strangers made, some with the public key
+// of the master key. None signs in, calls the holder of the key, or stops the vault.
+func TestStrangersLinksCallNoKey(t *testing.T) {
+	t.Parallel()
+	key := &rsaKey{private: must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)}
+	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{KeyAge: time.Hour}))(t)
+	t.Cleanup(func() { must.Do(t, v.Close()) })
+	c := newConsole(&Config{consoleFlags: consoleFlags{addr: freePort}})
+	srv := httptest.NewServer(nil)
+	t.Cleanup(srv.Close)
+	srv.Config.Handler = c.server(v, must.Get(LinkKey(t.Context(), v))(t), srv.URL, slog.New(slog.DiscardHandler)).Handler
+	key.calls.Store(0)
+	key.denies.Store(true)
+	made := must.Get(SealLink(&rsaKey{private: key.private}, srv.URL, "mallory", console.Owner))(t)
+	wrapped := must.Get(store.Records(t.Context(), storage.ID{}, "ring", []storage.ID{{}}))(t)[0].Body
+	for _, link := range []string{made, srv.URL + "/?link=" + base64.RawURLEncoding.EncodeToString(wrapped), srv.URL + "/?link=" + rand.Text()} {
+		for range 20 {
+			if status, _ := get(t, http.DefaultClient, link); status != http.StatusForbidden {
+				t.Errorf("%.60s: %d", link, status)
+			}
+		}
+	}
+	must.Same(t, "calls of the key", int64(0), key.calls.Load())
+	must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 }
 
 // TestSealedLinksExpire advances the clock of a server.

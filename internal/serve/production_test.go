@@ -80,7 +80,7 @@ func TestFlagsReachTheVault(t *testing.T) {
 		c := must.Get(parseFlags(append([]string{
 			"-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k"), "-evidence", "-log-retention", "8760h", "-evidence-verify-every", "1h",
 		}, test.flags...), io.Discard))(t)
-		v, _, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
+		v, err := openVault(t.Context(), c, slog.New(slog.DiscardHandler))
 		must.Do(t, err)
 		defer v.Close()
 		info, err := v.Info(t.Context())
@@ -103,7 +103,7 @@ func TestJSONFromTheFirstLine(t *testing.T) {
 	var failed bytes.Buffer
 	dir := t.TempDir()
 	args := []string{"-log-format", "json", "-addr", "127.0.0.1:0", "-db", filepath.Join(dir, "no", "v.db"), "-key-file", filepath.Join(dir, "k")}
-	err := Main(t.Context(), args, func(string) string { return "" }, io.Discard, &failed)
+	err := Main(t.Context(), args, OIDC{}, func(string) string { return "" }, io.Discard, &failed)
 	var reported *ReportedError
 	if !errors.As(err, &reported) || failed.Len() == 0 {
 		t.Errorf("%v, with the log %q", err, failed.String())

@@ -70,14 +70,14 @@ func TestRotateKeys(t *testing.T) {
 
 func mainOf(t *testing.T, args []string, stdout, stderr io.Writer) {
 	t.Helper()
-	must.Do(t, Main(t.Context(), args, func(string) string { return "" }, stdout, stderr))
+	must.Do(t, Main(t.Context(), args, OIDC{}, func(string) string { return "" }, stdout, stderr))
 }
 
 // opened opens the vault that args name.
 func opened(t *testing.T, args []string) *vault.Vault {
 	t.Helper()
 	cfg := must.Get(parseFlags(args, io.Discard))(t)
-	v, _, err := openVault(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	v, err := openVault(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	must.Do(t, err)
 	t.Cleanup(func() { _ = v.Close() })
 	return v

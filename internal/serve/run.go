@@ -22,11 +22,12 @@ import (
 )
 
 // Main runs examples/server. It returns when ctx ends, or earlier.
-func Main(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func Main(ctx context.Context, args []string, oidc OIDC, getenv func(string) string, stdout, stderr io.Writer) error {
 	cfg, err := parseFlags(args, stderr)
 	if err != nil {
 		return err
 	}
+	cfg.OIDC = oidc
 	return cfg.run(ctx, getenv, stdout, stderr)
 }
 
@@ -113,7 +114,7 @@ func (c *Config) logHandler(w io.Writer) slog.Handler {
 // before it prints the result.
 func printLine(ctx context.Context, cfg *Config, stdout io.Writer, bar *terminal.Progress, logger *slog.Logger,
 	do func(context.Context, *vault.Vault, *Config, *terminal.Progress) (string, error)) error {
-	v, _, err := openVault(ctx, cfg, logger)
+	v, err := openVault(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
@@ -122,25 +123,25 @@ func printLine(ctx context.Context, cfg *Config, stdout io.Writer, bar *terminal
 	if err == nil {
 		_, err = fmt.Fprintln(stdout, line)
 	}
-	return errors.Join(err, v.Close())
+	return errors.Join(err, v.Close(), cfg.CloseKeys())
 }
 
-// openVault opens the database with the master key, and returns both. To rotate
-// keys, both must already exist. A new database has no keys to rotate, so a
+// openVault opens the database with the master key. To rotate keys, both must already
+// exist. A new database has no keys to rotate, so a
 // missing one means that -db is mistyped.
-func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Vault, vault.AEAD, error) {
+func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Vault, error) {
 	if cfg.rotateKeys != "" && !IsPostgres(cfg.Path) {
 		if _, err := os.Stat(cfg.Path); err != nil {
-			return nil, nil, fmt.Errorf("--rotate-keys needs an existing database: %w", err)
+			return nil, fmt.Errorf("--rotate-keys needs an existing database: %w", err)
 		}
 	}
 	key, created, err := loadMasterKey(ctx, cfg, logger)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	other, err := otherMasterKey(ctx, cfg, logger)
 	if err != nil {
-		return nil, nil, err
+		return nil, errors.Join(err, cfg.CloseKeys())
 	}
 	joined := vault.JoinKeys(key, other...)
 	var v *vault.Vault
@@ -148,7 +149,10 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 		v, err = cfg.openWith(ctx, joined, created, logger)
 		return err
 	})
-	return v, joined, err
+	if err != nil {
+		err = errors.Join(err, cfg.CloseKeys())
+	}
+	return v, err
 }
 
 // A start waits keyWait for the service that holds the master key, and tries again
@@ -187,7 +191,7 @@ func (c *Config) openWith(ctx context.Context, key vault.AEAD, created bool, log
 	config := &vault.Config{
 		Logger: logger, Evidence: c.evidenceConfig(), StrictReadLogs: c.strictReadLogs, FullAudit: c.fullAudit,
 		LogRetention: c.logRetention, Runtime: runtime, Egress: c.Egress(), KeyAge: c.keyAge, KeyGrace: c.keyGrace,
-		OpenKey: c.TenantKeys(logger),
+		OpenKey: c.TenantKeys(logger), Root: c.Root, Identities: c.identities,
 	}
 	if c.keyAge == 0 {
 		config.KeyAge = -1
@@ -200,7 +204,7 @@ func (c *Config) openWith(ctx context.Context, key vault.AEAD, created bool, log
 	} else {
 		config.Sinks = sinks
 	}
-	c.metrics = newMetrics(runtime.Stats)
+	c.metrics = newMetrics(c.cert)
 	config.Observer = c.metrics
 	if c.console != nil {
 		config.Observer = vault.Observers(c.metrics, c.console.recorder)
@@ -213,7 +217,7 @@ func (c *Config) openWith(ctx context.Context, key vault.AEAD, created bool, log
 		return nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
 	}
 	if err == nil {
-		c.metrics.watch(v, store, c.cert)
+		c.metrics.Watch(v)
 	}
 	return v, err
 }

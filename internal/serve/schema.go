@@ -62,7 +62,7 @@ func (d *Database) Pending(ctx context.Context) ([]storage.Migration, error) {
 		return nil, err
 	}
 	if !there {
-		return pending, d.former(ctx)
+		return pending, nil
 	}
 	rows, err := db.QueryContext(ctx, "SELECT version FROM "+d.tableName("vault_migrations"))
 	if err != nil {
@@ -77,20 +77,6 @@ func (d *Database) Pending(ctx context.Context) ([]storage.Migration, error) {
 		pending = slices.DeleteFunc(pending, func(m storage.Migration) bool { return m.Version == version })
 	}
 	return pending, rows.Err()
-}
-
-// former returns the error with which a server refuses a database with the tables
-// of an earlier version.
-func (d *Database) former(ctx context.Context) error {
-	store, err := d.Open(ctx, storage.MigrateCheck)
-	switch {
-	case err == nil:
-		return store.Close()
-	case errors.Is(err, storage.ErrFormerSchema):
-		return err
-	default:
-		return nil // such as missing migrations, which the caller counts
-	}
 }
 
 func (d *Database) tableName(name string) string {

@@ -38,20 +38,25 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	defer cfg.watchCertificate(ctx, logger)()
 	var all endpoints
 	defer func() { all.close() }()
-	var api, pages, probes, forward *endpoint
+	var api, pages, probes, forward, fields *endpoint
 	for _, l := range []struct {
 		at         **endpoint
 		flag, addr string
-	}{{&api, "--addr", cfg.addr}, {&pages, "--console", cfg.consoleFlags.addr}, {&probes, "--metrics-addr", cfg.metricsAddr}, {&forward, "--forward", cfg.forward}} {
+	}{{&api, "--addr", cfg.addr}, {&pages, "--console", cfg.consoleFlags.addr}, {&probes, "--metrics-addr", cfg.metricsAddr}, {&forward, "--forward", cfg.forward}, {&fields, "--elements", cfg.elements.addr}} {
 		if *l.at, err = all.listen(ctx, l.flag, l.addr); err != nil {
 			return err
 		}
 	}
-	v, key, err := openVault(ctx, cfg, logger)
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // it also verifies JWTs while it drains
+	defer end()
+	if err = errors.Join(cfg.openIssuers(life, logger), cfg.openSignIn(life, logger)); err != nil {
+		return err
+	}
+	v, err := openVault(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, v.Close()) }()
+	defer func() { err = errors.Join(err, v.Close(), cfg.CloseKeys()) }()
 	options := cfg.options()
 	handler := newAPI(v, cfg, options)
 	api.server = newServer(handler, logger)
@@ -63,6 +68,10 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		return err
 	}
 	if pages != nil {
+		key, err := LinkKey(ctx, v)
+		if err != nil {
+			return err
+		}
 		pages.server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, baseURL(pages.address(), cfg.tlsCert != "")), logger)
 		if cfg.consoleInClear() {
 			logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
@@ -70,6 +79,11 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	}
 	if forward != nil {
 		forward.forward(v, options, logger)
+	}
+	if fields != nil {
+		if err := cfg.elements.serve(fields, v, options, logger); err != nil {
+			return err
+		}
 	}
 	limitMemory()
 	done := all.serve(cfg)

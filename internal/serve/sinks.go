@@ -118,15 +118,3 @@ func (c *Config) sinkConfig() ([]vault.Sink, error) {
 	}
 	return all, nil
 }
-
-// reportSinks reports figures about sending to the sinks.
-func reportSinks(r reporter, all map[string]vault.SinkHealth) {
-	for name, h := range all {
-		r.gauge("vault_sink_lag_seconds", "Age of the oldest log entry that this node has not sent.", h.Lag().Seconds(), "sink", name)
-		r.gauge("vault_sink_lag_entries", "Log entries that wait, up to 500 of each tenant.", float64(h.Behind), "sink", name)
-		r.time("vault_sink_last_success_timestamp_seconds", "When the sink last accepted a batch of this node.", h.LastSuccess, "sink", name)
-		r.count("vault_sink_failures_total", "Batches that could not be sent.", float64(h.Failures), "sink", name)
-		r.count("vault_sink_entries_total", "Log entries that the sink accepted.", float64(h.Sent), "sink", name)
-		r.count("vault_sink_refused_total", "Log entries that the sink refused, and that were skipped.", float64(h.Refused), "sink", name)
-	}
-}

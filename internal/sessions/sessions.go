@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -27,13 +27,16 @@ const (
 	nonceLength = 24
 	// life is how long a session lives by default.
 	life = 3 * time.Minute
+	// workloadLife is how long a session lives at most that a caller with a JWT
+	// authorizes.
+	workloadLife = 24 * time.Hour
 	// chunk is the number of sessions read at a time.
 	chunk = 500
 )
 
 // kind stores sessions as records. It is used to delete them; this package
 // does the rest.
-var kind = records.Kind[core.Session]{Name: audit.Session, Changed: func(op *core.Op) { op.Vault.ForgetIdentities() }}
+var kind = records.Kind[core.Session]{Name: seal.RecordKind(audit.Session), Changed: func(op *core.Op) { op.Vault.ForgetIdentities() }}
 
 // Session is a new session with its secrets.
 type Session struct {
@@ -92,7 +95,7 @@ func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, 
 		Kind: kind.Name, ID: storage.ID(op.NewID()), Key: ids.HashKey(s.Key), AltKey: nonceHash(op, s.Nonce),
 		ExpiresAt: s.ExpiresAt, CreatedAt: op.Now,
 	}
-	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Application().KeyMark()}); err != nil {
+	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Credential()}); err != nil {
 		return nil, err
 	}
 	return s, op.SaveRecord(ctx, audit.Create, "", &rec)
@@ -111,6 +114,9 @@ func nonceHash(op *core.Op, nonce string) storage.Key {
 func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration) error {
 	if err := MayAuthorize(op); err != nil {
 		return err
+	}
+	if op.ByWorkload() && (longest == 0 || longest > workloadLife) {
+		longest = workloadLife
 	}
 	granted, err := g.check(op, longest)
 	if err != nil {
@@ -156,7 +162,7 @@ func authorize(ctx context.Context, op *core.Op, g *Grant) error {
 	s.Authorized, s.Rights = true, g.Rights
 	s.AuthorizedBy, s.AuthorizerKey = op.Tenant(), ""
 	if op.Application() != nil {
-		s.AuthorizedBy, s.AuthorizerKey = op.Application().ID, op.Application().KeyMark()
+		s.AuthorizedBy, s.AuthorizerKey = op.Application().ID, op.Credential()
 	}
 	if !g.ExpiresAt.IsZero() {
 		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
@@ -185,8 +191,8 @@ func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *
 	if err := op.OpenRecord(ctx, &rec, s); err != nil {
 		return nil, nil, err
 	}
-	app, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
-	if errors.Is(err, fault.ErrUnauthenticated) || err == nil && app.Expired(op.Now) {
+	_, end, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
+	if errors.Is(err, fault.ErrUnauthenticated) || err == nil && !end.IsZero() && !end.After(op.Now) {
 		return nil, nil, errUnknownNonce // sessions end with the key that created them
 	}
 	return &rec, s, err
@@ -211,7 +217,7 @@ func List(ctx context.Context, op *core.Op, p form.Paging) (page []Info, total i
 
 // Next returns the next piece of a walk over the active sessions: see
 // [records.Kind.Next].
-func Next(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (alive []Info, more bool, err error) {
+func Next(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) (alive []Info, more bool, err error) {
 	recs, more, err := records.Piece(ctx, op, storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name}, w, before)
 	if err != nil {
 		return nil, false, err
@@ -251,7 +257,7 @@ func addAlive(ctx context.Context, op *core.Op, alive []Info, rec *storage.Recor
 		_, err = op.IdentifySession(ctx, rec)
 	}
 	switch {
-	case errors.Is(err, fault.ErrUnauthenticated):
+	case errors.Is(err, fault.ErrUnauthenticated), errors.Is(err, fault.ErrForbidden): // ended, or suspended
 		return alive, nil
 	case core.Unreadable(err):
 		return append(alive, Info{ID: uuid.UUID(rec.ID), CreatedAt: rec.CreatedAt, Unreadable: true}), nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -112,8 +113,8 @@ func (t *TenantStatus) count(ctx context.Context, w *worker, f *follower, most i
 func eachCursor(ctx context.Context, v *core.Vault, name string, do func(op *core.Op, w *worker, f *follower, unreadable error) error) error {
 	w := &worker{Sinks: &Sinks{Config: Config{Vault: v}}, sink: Sink{Name: name}}
 	var tenants []storage.ID
-	tenantList := lister{store: v.Store}
-	err := tenantList.list(ctx, time.Now(), func(tenant storage.ID) bool {
+	tenantList := logs.Tenants{Store: v.Store}
+	err := tenantList.New(ctx, time.Now(), func(tenant storage.ID) bool {
 		tenants = append(tenants, tenant)
 		return false
 	})

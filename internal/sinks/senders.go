@@ -22,7 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
-	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 )
 
 // Writer sends batches to an io.Writer, one at a time. A hanging write does not block
@@ -180,7 +180,7 @@ func (h *HTTP) Prepare(format string) error {
 		return errors.New("plain http to another machine needs the option AllowHTTP")
 	}
 	if h.opts.Secret != "" {
-		if _, err := webhook.Sign([]string{h.opts.Secret}, "x", time.Time{}, nil); err != nil {
+		if _, err := runs.SignWebhook([]string{h.opts.Secret}, "x", time.Time{}, nil); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (h *HTTP) request(ctx context.Context, batch []byte, contentType string) (*
 	header := http.Header{}
 	if h.opts.Secret != "" {
 		var err error
-		if header, err = webhook.Sign([]string{h.opts.Secret}, uuid.NewString(), time.Now(), batch); err != nil {
+		if header, err = runs.SignWebhook([]string{h.opts.Secret}, uuid.NewString(), time.Now(), batch); err != nil {
 			return nil, err
 		}
 	}

@@ -33,6 +33,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -54,9 +56,9 @@ type Sink struct {
 
 // The kinds of records. The record of a sink belongs to no tenant. Its cursors
 // belong to the tenants.
-const (
-	KindSink   = "sink"
-	KindCursor = "sink_cursor"
+var (
+	KindSink   = seal.RecordKind("sink")
+	KindCursor = seal.RecordKind("sink_cursor")
 )
 
 // Bounds of a worker.
@@ -71,7 +73,6 @@ const (
 	longestPause = 15 * time.Second      // between looks at a quiet log, with many tenants
 	pausePer     = 50 * time.Millisecond // for each tenant, so that a few logs are read every tick
 	lookEvery    = 5 * time.Second       // between looks at the record of a sink
-	listEvery    = time.Minute           // between looks at all tenants, not only new ones
 
 	firstRetry, longestRetry = time.Second, time.Minute
 	longestAsked             = time.Hour // longest Retry-After that is obeyed
@@ -120,7 +121,7 @@ func New(cfg Config) (*Sinks, error) {
 		}
 		s.workers = append(s.workers, &worker{
 			Sinks: s, sink: sink, encode: encode, owner: storage.ID(uuid.New()), followers: map[storage.ID]*follower{},
-			tenants: lister{store: cfg.Vault.Store}, now: time.Now,
+			tenants: logs.Tenants{Store: cfg.Vault.Store}, now: time.Now,
 		})
 	}
 	return s, nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -29,7 +29,7 @@ type worker struct {
 	now func() time.Time // for pauses; leases use the clock of the vault
 
 	passing   sync.Mutex // held while entries are sent
-	tenants   lister
+	tenants   logs.Tenants
 	followers map[storage.ID]*follower
 	failed    int       // failures in a row
 	refusals  int       // entries skipped since the destination last accepted one
@@ -85,7 +85,8 @@ func (w *worker) rest() time.Duration {
 func (w *worker) sendAll(ctx context.Context) error {
 	w.passing.Lock()
 	defer w.passing.Unlock()
-	w.notBefore, w.tenants.listed, w.nextLook = time.Time{}, time.Time{}, time.Time{}
+	w.notBefore, w.nextLook = time.Time{}, time.Time{}
+	w.tenants.Relist()
 	for _, f := range w.followers {
 		f.next = time.Time{}
 	}
@@ -220,43 +221,12 @@ func (w *worker) count(tenant uuid.UUID, err error) {
 
 // listTenants adds followers for new tenants.
 func (w *worker) listTenants(ctx context.Context) error {
-	return w.tenants.list(ctx, w.now(), func(tenant storage.ID) (known bool) {
+	return w.tenants.New(ctx, w.now(), func(tenant storage.ID) (known bool) {
 		if _, known = w.followers[tenant]; !known {
 			w.followers[tenant] = &follower{tenant: tenant}
 		}
 		return known
 	})
-}
-
-// lister lists new tenants.
-type lister struct {
-	store  storage.Storage
-	listed time.Time // when all tenants were listed
-}
-
-// list calls see for tenants, newest first, until it reaches a known tenant. It
-// periodically lists all tenants, because the clocks of nodes differ.
-func (l *lister) list(ctx context.Context, now time.Time, see func(storage.ID) (known bool)) error {
-	all := l.listed.IsZero() || now.Sub(l.listed) >= listEvery
-	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: 100}
-	for {
-		recs, _, err := l.store.ListRecords(ctx, filter)
-		if err != nil {
-			return err
-		}
-		known := false
-		for i := range recs {
-			known = see(recs[i].Tenant)
-		}
-		if len(recs) < filter.Limit || known && !all {
-			break
-		}
-		filter.Before = recs[len(recs)-1].ID
-	}
-	if all {
-		l.listed = now
-	}
-	return nil
 }
 
 // turn sends several batches of a tenant's log. It reports whether more entries

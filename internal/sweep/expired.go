@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -119,19 +119,24 @@ type dueRow[T any] struct {
 	left bool // it stays
 }
 
-// page deletes rows, in one change for each tenant, and moves the place past
-// them. It returns an error if the database does not respond.
+// page deletes rows, in one change for each tenant, oldest row first, and moves the
+// place past them. It returns an error if the database does not respond.
 func (p *pass[T]) page(ctx context.Context, rows []T, now time.Time) error {
 	all := make([]dueRow[T], len(rows))
+	var order []storage.ID
 	tenants := map[storage.ID][]*dueRow[T]{}
 	for i := range rows {
 		tenant, key := p.kind.key(&rows[i])
 		all[i] = dueRow[T]{row: &rows[i], key: string(tenant[:]) + key}
 		if all[i].left = p.left[all[i].key]; !all[i].left {
+			if tenants[tenant] == nil {
+				order = append(order, tenant)
+			}
 			tenants[tenant] = append(tenants[tenant], &all[i])
 		}
 	}
-	for tenant, due := range tenants {
+	for _, tenant := range order {
+		due := tenants[tenant]
 		err := p.expire(ctx, tenant, due, now)
 		if err == nil {
 			continue

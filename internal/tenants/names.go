@@ -9,17 +9,18 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // kindFormerName is the kind of the records of names that tenants gave up, because
 // they were renamed or deleted. The records belong to no tenant. They hold keyed
 // hashes, not names.
-const kindFormerName = "former_name"
+var kindFormerName = seal.RecordKind("former_name")
 
 // formerName returns the record of a name that a tenant gave up.
 func formerName(ctx context.Context, v *core.Vault, name string, tenant uuid.UUID) (storage.Record, error) {
-	ring, err := keyring.Own(ctx, v.Store, v.Master)
+	ring, err := keyring.Own(ctx, v.Store, v.Root)
 	if err != nil {
 		return storage.Record{}, err
 	}

@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -63,9 +63,9 @@ func create(ctx context.Context, v *core.Vault, name string, unique storage.Key)
 	if err != nil {
 		return nil, err
 	}
-	t := &core.Tenant{ID: v.NewID(now), Name: name, CreatedAs: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
+	t := &core.Tenant{ID: v.NewID(now), Name: name, CreatedAs: name, WebhookSecret: runs.NewWebhookSecret(), CreatedAt: now}
 	t.Record = storage.Record{AltKey: unique}
-	wrapped, err := keyring.Wrap(ctx, v.Master, ring, storage.ID(t.ID))
+	wrapped, err := ring.Wrap(v.Root, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +182,6 @@ func listed(ctx context.Context, v *core.Vault, rec *storage.Record) (*core.Tena
 	}
 	t := state.Doc
 	t.Key = key
-	if t.CreatedAs == "" && t.ModifiedAt.IsZero() {
-		t.CreatedAs = t.Name
-	}
 	return &t, nil
 }
 
@@ -238,7 +235,7 @@ const secretOverlap = 24 * time.Hour
 func RotateSecret(ctx context.Context, op *core.Op) (*core.Tenant, error) {
 	return change(ctx, op, func(t *core.Tenant) error {
 		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.Now.Add(secretOverlap)
-		t.WebhookSecret = webhook.NewSecret()
+		t.WebhookSecret = runs.NewWebhookSecret()
 		return nil
 	})
 }

@@ -31,8 +31,7 @@ type Body struct {
 	Dedup       *bool
 
 	// Columns is a digest of the columns of the row, and Hashes the joined
-	// hashes by which the token is found. Bodies of earlier versions have
-	// neither, and Columns is zero.
+	// hashes by which the token is found.
 	Columns [16]byte
 	Hashes  []byte
 

@@ -17,13 +17,11 @@ const (
 	flagIndexes = 1 << iota // the body has search indexes
 	flagDedupOn
 	flagDedupOff
-	flagColumns // the digest of columns and the hashes are the last field
 )
 
 // Encode appends the encoded body: a version, flags, the position of the cvc,
 // the fields, and the digest of columns with the hashes. Each field follows
-// its length. An absent field has length zero. Earlier versions ignore what
-// follows the fields.
+// its length. An absent field has length zero.
 func (b *Body) Encode(dst []byte) []byte {
 	var flags byte
 	if b.Indexes != nil {
@@ -34,9 +32,6 @@ func (b *Body) Encode(dst []byte) []byte {
 	}
 	if b.Dedup != nil && !*b.Dedup {
 		flags |= flagDedupOff
-	}
-	if b.Columns != ([16]byte{}) {
-		flags |= flagColumns
 	}
 	dst = slices.Grow(dst, b.Data.Size()+128)
 	dst = append(dst, bodyVersion, flags, byte(b.CVCAt))
@@ -53,10 +48,7 @@ func (b *Body) Encode(dst []byte) []byte {
 	}
 	dst = endField(start, dst)
 	dst = endField(len(dst), append(dst, b.Fingerprint...))
-	if flags&flagColumns != 0 {
-		dst = append(append(dst, b.Columns[:]...), b.Hashes...)
-	}
-	return dst
+	return append(append(dst, b.Columns[:]...), b.Hashes...)
 }
 
 // endField inserts the length of the field that starts at start.
@@ -81,7 +73,7 @@ func appendMetadata(dst []byte, metadata map[string]string) []byte {
 	return append(dst, '}')
 }
 
-// ErrBody means that neither this nor an earlier version wrote the body.
+// ErrBody means that Encode did not write the body.
 var ErrBody = errors.New("the sealed body has a format that this version does not know")
 
 // Decode decodes the output of Encode.
@@ -100,12 +92,10 @@ func (b *Body) Decode(src []byte) error {
 		}
 		fields[i], rest = rest[width:width+int(n)], rest[width+int(n):]
 	}
-	if flags&flagColumns != 0 {
-		if len(rest) < len(b.Columns) {
-			return ErrBody
-		}
-		b.Columns, b.Hashes = [16]byte(rest), rest[len(b.Columns):]
+	if len(rest) < len(b.Columns) {
+		return ErrBody
 	}
+	b.Columns, b.Hashes = [16]byte(rest), rest[len(b.Columns):]
 	if flags&flagIndexes != 0 {
 		b.Indexes = []string{}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
@@ -93,7 +92,7 @@ func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, steps *admission.Budget, bad 
 
 // MetadataHash returns the hash of a pair of metadata.
 func MetadataHash(ring *seal.Ring, key, value string) [16]byte {
-	return ring.Hash(labelMetadata, key, query.Fold(value))
+	return ring.Hash(labelMetadata, key, FoldMetadata(value))
 }
 
 // IndexHash returns the hash of a value of a search index.

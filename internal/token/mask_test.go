@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// A stored mask of an earlier version that exceeds its budget shows nothing.
+// A stored mask that exceeds its budget shows nothing.
 func TestStoredMasksAreBounded(t *testing.T) {
 	t.Parallel()
 	objects := must.Get(jsonx.Parse([]byte("["+strings.TrimSuffix(strings.Repeat(`{"k":1},`, 900), ",")+"]"), jsonx.Limits{}))(t)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -347,12 +347,15 @@ func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, erro
 	if err != nil {
 		return Token{}, err
 	}
-	if err := op.LogReads(ctx, audit.Read, t.Entity()); err != nil {
+	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
+	seen := t.seenMasked(ctx, op, transform)
+	if !ok && seen.Use != nil {
+		seen.Use.Permission = ""
+	}
+	if err := op.LogReads(ctx, audit.Read, seen); err != nil {
 		return Token{}, err
 	}
-	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
 	if ok {
-		NoteUse(ctx, op, access.TokenRead, &t, min(transform, access.Mask), "")
 		return t.View(ctx, min(transform, access.Mask)), ctx.Err()
 	}
 	out := t.name()

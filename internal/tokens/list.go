@@ -13,9 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -63,7 +61,7 @@ func (l *List) Binding() []string {
 	parts := append([]string{"list", strconv.Itoa(len(l.IDs)), strconv.Itoa(len(l.Types))}, slices.Sorted(slices.Values(l.IDs))...)
 	parts = append(parts, slices.Sorted(slices.Values(l.Types))...)
 	for _, key := range slices.Sorted(maps.Keys(l.Metadata)) {
-		parts = append(parts, key, query.Fold(l.Metadata[key]))
+		parts = append(parts, key, token.FoldMetadata(l.Metadata[key]))
 	}
 	return parts
 }
@@ -81,7 +79,7 @@ func (l *List) Condition(_ context.Context, op *core.Op) (storage.And, access.Tr
 	for _, id := range l.IDs {
 		form.CheckText(bad, "id", id)
 	}
-	return find.List(op.State.Ring, l.IDs, l.Types, l.Metadata), access.Redact, fault.Of(bad)
+	return listed(op.State.Ring, l.IDs, l.Types, l.Metadata), access.Redact, fault.Of(bad)
 }
 
 // Search requests the tokens that match a query.
@@ -119,12 +117,12 @@ func ReadQuery(ctx context.Context, op *core.Op, text string) (where storage.And
 		return nil, false, fault.Of(bad)
 	}
 	var unread error
-	search := find.Search{Ring: op.State.Ring, Sets: sync.OnceValue(func() (sets []storage.ContainerSet) {
+	search := searchTerms{Ring: op.State.Ring, Sets: sync.OnceValue(func() (sets []storage.ContainerSet) {
 		sets, unread = op.DB().ContainerSets(ctx, op.TenantID())
 		return sets
 	})}
-	cond, err := query.Parse(text, &search)
-	if syntax, ok := errors.AsType[*query.Error](err); ok {
+	cond, err := token.ParseQuery(text, &search)
+	if syntax, ok := errors.AsType[*token.QueryError](err); ok {
 		err = fault.Field("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
 	}
 	return storage.And{cond}, search.AsksData, cmp.Or(err, unread)
@@ -163,7 +161,7 @@ func restrict(ctx context.Context, op *core.Op, permission string, least access.
 // Deletable returns the next rows of a list that the caller may also delete,
 // newest first, without rows that are not genuine. It moves before to the end of
 // the piece, and reports whether there may be another piece.
-func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, before *storage.ID) (rows []storage.Token, more bool, err error) {
+func Deletable(ctx context.Context, op *core.Op, asked Query, walk *core.Walk, before *storage.ID) (rows []storage.Token, more bool, err error) {
 	where, least, err := asked.Condition(ctx, op)
 	if err != nil {
 		return nil, false, err
@@ -174,7 +172,7 @@ func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, b
 	if where, err = restrict(ctx, op, access.TokenDelete, access.Redact, where); err != nil {
 		return nil, false, err
 	}
-	rows, more, err = find.Next(walk, func(limit int) ([]storage.Token, error) {
+	rows, more, err = core.NextPage(walk, func(limit int) ([]storage.Token, error) {
 		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: *before, Limit: limit})
 		admission.Of(ctx).Free(core.CopyTimes * Size(rows))
 		return rows, err
@@ -194,7 +192,7 @@ func Deletable(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, b
 // Genuine returns the rows that open and meet the condition that found them. The
 // others raise an alarm.
 func Genuine(ctx context.Context, op *core.Op, where storage.Cond, rows []storage.Token) (genuine []storage.Token, err error) {
-	byHash := find.AsksHash(where)
+	byHash := asksHash(where)
 	for i := range rows {
 		if i%ManyRows == ManyRows-1 {
 			if err := core.Turn(ctx); err != nil {
@@ -269,12 +267,12 @@ func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after 
 
 // Piece shows the next piece of a list. It moves before to its end, and
 // reports whether there may be another piece.
-func Piece(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, before *storage.ID, show func(Token)) (more bool, err error) {
+func Piece(ctx context.Context, op *core.Op, asked Query, walk *core.Walk, before *storage.ID, show func(Token)) (more bool, err error) {
 	where, err := Find(ctx, op, asked)
 	if err != nil {
 		return false, err
 	}
-	rows, more, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
+	rows, more, err := core.NextPage(walk, func(limit int) ([]storage.Token, error) {
 		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: *before, Limit: limit})
 		return rows, err
 	})

@@ -12,11 +12,11 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -183,11 +183,11 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	ch.Logs = []storage.Log{op.Entry(audit.Update, t.Row.Type, t.Row.ID)}
 	err := op.Write(ctx, ch)
 	if err == nil {
-		if uses := core.LineageOf(ctx).Uses; uses != nil { // the response of the run will be stored
+		if uses := op.Uses(ctx); uses != nil { // the response will be stored
 			uses.Changed(uuid.UUID(t.Row.Ord), old.Row.ModifiedAt, t.Row.ModifiedAt)
-		}
-		if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
-			NoteUse(ctx, op.Op, access.TokenRead, t, min(transform, access.Mask), "")
+			if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
+				op.Bind(uses, *t.seenMasked(ctx, op.Op, transform).Use)
+			}
 		}
 		return out, nil
 	}
@@ -305,8 +305,11 @@ func (op *patching) mayLook(old, t *Clear) error {
 
 // sends returns the destinations that the caller can send the plaintext of a
 // token to, without seeing it.
-func (op *patching) sends(row *storage.Token) access.Destinations {
-	return append(access.Destinations{}, op.Grant().DecideTo(access.TokenUse, row.ID, row.Containers, "").To...)
+func (op *patching) sends(row *storage.Token) access.Limits {
+	if to := op.Grant().DecideTo(access.TokenUse, row.ID, row.Containers, access.Target{}).To; to != nil {
+		return to
+	}
+	return access.Limits{{}} // nowhere
 }
 
 // sees returns the most that the caller can see of a token, by reading it,

@@ -11,10 +11,9 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -116,20 +115,19 @@ func Get(ctx context.Context, op *core.Op, id string) (Token, error) {
 		return Token{}, err
 	}
 	if !logged {
-		if err := op.LogReads(ctx, audit.Read, t.Entity()); err != nil {
+		if err := op.LogReads(ctx, audit.Read, t.Seen(ctx, op, access.TokenRead, transform, access.Target{})); err != nil {
 			return Token{}, err
 		}
 	}
-	NoteUse(ctx, op, access.TokenRead, &t, transform, "")
 	return t.View(ctx, transform), ctx.Err()
 }
 
 // rowToRead reads the row of a token that has not expired. If the grant
 // allows every token, and the storage supports it, the read is logged in the
-// same step, and logged is true.
+// same step, and logged is true. A read that binds a response is logged later.
 func rowToRead(ctx context.Context, op *core.Op, id string) (row *storage.Token, logged bool, err error) {
 	store, ok := op.Vault.Store.(storage.ReadLogger)
-	if !ok || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
+	if !ok || op.Uses(ctx) != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
 		row, err = Row(ctx, op, id)
 		return row, false, err
 	}
@@ -162,25 +160,28 @@ func deleteOnce(ctx context.Context, op *core.Op, id string) error {
 	return op.Write(ctx, ch)
 }
 
-// NoteUse records a token that is about to be shown, if it is for a run whose
-// response will be stored. If the data may only be sent to a target, to is that
-// target.
-func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, shown access.Transform, to access.Target) {
-	if !op.IsScripted() && op.Pending() == nil {
-		return
+// Seen returns the entity of a token that is about to be shown, for the log. If
+// a response will be stored, the entity tells how much is shown. If the data may
+// only be sent to a target, to is that target.
+func (t *Clear) Seen(ctx context.Context, op *core.Op, permission string, shown access.Transform, to access.Target) core.Entity {
+	e := t.Entity()
+	if op.Uses(ctx) == nil {
+		return e
 	}
-	uses := core.LineageOf(ctx).Uses
-	if uses == nil {
-		return
-	}
-	use := core.TokenUse{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, To: to, Modified: t.Row.ModifiedAt}
-	if op.IsScripted() {
-		use.As = op.ApplicationID()
-	}
+	e.Use = &core.TokenUse{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, To: to, Modified: t.Row.ModifiedAt}
 	if shown == access.Reveal && t.CVC != "" {
-		use.CVCEnds = t.Row.CVCExpiresAt
+		e.Use.CVCEnds = t.Row.CVCExpiresAt
 	}
-	uses.Add(use)
+	return e
+}
+
+// seenMasked is Seen for the response of a write, which shows the mask at most.
+func (t *Clear) seenMasked(ctx context.Context, op *core.Op, shown access.Transform) core.Entity {
+	e := t.Seen(ctx, op, access.TokenRead, min(shown, access.Mask), access.Target{})
+	if e.Use != nil {
+		e.Use.AnyState, e.Use.Modified = true, time.Time{}
+	}
+	return e
 }
 
 // see opens rows of a list as the caller may see them, and logs the reads.
@@ -190,7 +191,7 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 // hide the others. A list with a condition on hashes omits rows whose hashes
 // were altered, because they may not belong to it.
 func see(ctx context.Context, op *core.Op, permission string, where storage.Cond, rows []storage.Token, show func(Token)) error {
-	seen, byHash := make([]core.Entity, 0, len(rows)), find.AsksHash(where)
+	seen, byHash := make([]core.Entity, 0, len(rows)), asksHash(where)
 	for i := range rows {
 		if i%ManyRows == ManyRows-1 {
 			if err := core.Turn(ctx); err != nil {
@@ -205,8 +206,7 @@ func see(ctx context.Context, op *core.Op, permission string, where storage.Cond
 		switch {
 		case err == nil:
 			show(t.View(ctx, transform))
-			NoteUse(ctx, op, permission, &t, transform, "")
-			seen = append(seen, t.Entity())
+			seen = append(seen, t.Seen(ctx, op, permission, transform, access.Target{}))
 		case !Unreadable(err):
 			return err
 		case !byHash || !errors.Is(err, fault.ErrAltered):
@@ -224,7 +224,7 @@ func see(ctx context.Context, op *core.Op, permission string, where storage.Cond
 // with the row must also meet the condition.
 func openFound(ctx context.Context, op *core.Op, row *storage.Token, byHash bool, where storage.Cond) (Clear, error) {
 	t, err := Open(ctx, op, row)
-	if err == nil && byHash && !t.foundBy(ctx, op, where) {
+	if err == nil && byHash && !t.foundBy(where) {
 		err = cmp.Or(ctx.Err(), fault.ErrAltered)
 		if errors.Is(err, fault.ErrAltered) {
 			err = op.Vault.Alarm(ctx, core.AlarmAltered, op.Tenant(), t.Entity(), err)

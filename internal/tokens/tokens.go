@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -202,7 +201,7 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 		err = t.Decode(plain)
 	}
 	if err == nil {
-		err = t.checkColumns(ctx, op)
+		err = t.checkColumns()
 	}
 	if err != nil {
 		return fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
@@ -219,28 +218,9 @@ func (t *Clear) open(ctx context.Context, op *core.Op) error {
 }
 
 // checkColumns compares the columns of the row with the sealed digest,
-// because anyone who can write to the database can change them. For a row of
-// an earlier version, which has no digest, they are computed again.
-func (t *Clear) checkColumns(ctx context.Context, op *core.Op) error {
-	if t.Columns == ([16]byte{}) {
-		return t.recheckColumns(ctx, op)
-	}
+// because anyone who can write to the database can change them.
+func (t *Clear) checkColumns() error {
 	if seal.TokenColumns(t.Row) != t.Columns {
-		return fault.ErrAltered
-	}
-	return nil
-}
-
-func (t *Clear) recheckColumns(ctx context.Context, op *core.Op) error {
-	row, ring := t.Row, op.State.Ring
-	steps, bad := t.Budget(ctx), &form.Problems{}
-	fingerprint := t.FingerprintHash(ring, steps, bad)
-	if err := steps.Canceled(); err != nil {
-		return err
-	}
-	unique := row.Dedup == storage.Hash{} || row.Dedup == t.DuplicateHash(ring, fingerprint)
-	if bad.Any() || row.Fingerprint != fingerprint || !unique ||
-		row.Expression != t.ExpressionHash(ring) || row.Set != token.SetHash(ring, row.Containers) {
 		return fault.ErrAltered
 	}
 	return nil
@@ -248,13 +228,9 @@ func (t *Clear) recheckColumns(ctx context.Context, op *core.Op) error {
 
 // foundBy reports whether the hashes that were sealed with the token can meet
 // the condition that found its row.
-func (t *Clear) foundBy(ctx context.Context, op *core.Op, where storage.Cond) bool {
-	hashes := t.Hashes
-	if t.Columns == ([16]byte{}) {
-		hashes = joined(token.Hashes[storage.Hash](&t.Body, op.State.Ring, t.Budget(ctx), &form.Problems{}))
-	}
-	return find.Possible(where, func(h storage.Hash) bool {
-		for rest := hashes; len(rest) >= len(h); rest = rest[len(h):] {
+func (t *Clear) foundBy(where storage.Cond) bool {
+	return possible(where, func(h storage.Hash) bool {
+		for rest := t.Hashes; len(rest) >= len(h); rest = rest[len(h):] {
 			if storage.Hash(rest) == h {
 				return true
 			}

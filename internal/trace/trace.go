@@ -178,6 +178,7 @@ type Line struct {
 	Status                 int
 	Duration               time.Duration
 	Tenant, Application    uuid.UUID // zero if the caller is not known
+	Reason                 string    // why a JWT was refused
 	Cause                  error     // nil unless the server failed
 }
 
@@ -195,6 +196,9 @@ func (l *Line) Log(ctx context.Context, logger *slog.Logger) {
 		slog.String("route", l.Route), slog.Int("status", l.Status), slog.Duration("duration", l.Duration))
 	if l.Tenant != (uuid.UUID{}) {
 		line.AddAttrs(slog.String("tenant_id", l.Tenant.String()), slog.String("application_id", l.Application.String()))
+	}
+	if l.Reason != "" {
+		line.AddAttrs(slog.String("reason", l.Reason))
 	}
 	if l.Cause != nil {
 		line.AddAttrs(slog.String("error", l.Cause.Error()))

@@ -5,10 +5,9 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -87,7 +86,7 @@ const (
 
 func (e *exporter) run(ctx context.Context) {
 	defer close(e.pages)
-	walk, last := find.NewWalk(exportRows), storage.ID{}
+	walk, last := core.NewWalk(exportRows), storage.ID{}
 	var before *page
 	for more := true; more || before != nil; {
 		var next *page
@@ -115,7 +114,7 @@ func (e *exporter) run(ctx context.Context) {
 
 // read reads a page and starts writing its log entries. It reports whether
 // there may be another page.
-func (e *exporter) read(ctx context.Context, p *page, walk *find.Walk, last *storage.ID) (more bool) {
+func (e *exporter) read(ctx context.Context, p *page, walk *core.Walk, last *storage.ID) (more bool) {
 	op, err := e.op.Again(ctx, access.TokenUse)
 	if err != nil {
 		p.err = err
@@ -136,7 +135,7 @@ func (e *exporter) read(ctx context.Context, p *page, walk *find.Walk, last *sto
 }
 
 // open reads a page of tokens in plaintext, and moves last to its end.
-func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *find.Walk, last *storage.ID) (seen []core.Entity, more bool, err error) {
+func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *core.Walk, last *storage.ID) (seen []core.Entity, more bool, err error) {
 	rows, more, err := e.rows(ctx, op, walk, *last)
 	if err != nil || len(rows) == 0 {
 		return nil, false, err
@@ -163,7 +162,7 @@ func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *find.Wa
 }
 
 // rows reserves memory for a page and reads its rows.
-func (e *exporter) rows(ctx context.Context, op *core.Op, walk *find.Walk, last storage.ID) (rows []storage.Token, more bool, err error) {
+func (e *exporter) rows(ctx context.Context, op *core.Op, walk *core.Walk, last storage.ID) (rows []storage.Token, more bool, err error) {
 	where, err := tokens.Find(ctx, op, &e.asked)
 	if err != nil {
 		return nil, false, err
@@ -173,7 +172,7 @@ func (e *exporter) rows(ctx context.Context, op *core.Op, walk *find.Walk, last 
 	if err := core.Reserve(ctx, core.CopyTimes*exportBytes); err != nil {
 		return nil, false, err
 	}
-	rows, more, err = find.Next(walk, func(limit int) ([]storage.Token, error) {
+	rows, more, err = core.NextPage(walk, func(limit int) ([]storage.Token, error) {
 		rows, _, err := op.DB().ListTokens(ctx, storage.TokenFilter{
 			Tenant: op.TenantID(), Where: where, Now: op.Now, Before: last, OldestFirst: true, Limit: limit, MaxBytes: exportBytes,
 		})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/latertest"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -137,17 +138,9 @@ var citusTests = map[string]func(*testing.T){
 		wantDistributed(t, own, o.Schema)
 	},
 	"later migrations run on distributed tables": func(t *testing.T) {
-		address, o := onCitus(t)
-		db := database(t, address)
-		all := postgres.Migrations(o.Schema)
-		must.Get(db.Exec(all[0].SQL))(t)
-		must.Get(db.Exec("SELECT create_distributed_table('" + o.Schema + ".vault_tokens', 'tenant_id', colocate_with => 'none')"))(t)
-		for _, table := range []string{"token_hashes", "container_sets", "token_counts", "logs", "records", "claims", "jobs"} {
-			must.Get(db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)",
-				o.Schema+".vault_"+table, o.Schema+".vault_tokens"))(t)
-		}
-		load(t, openAt(t, address, o), 500*time.Millisecond, nil)
-		wantDistributed(t, db, o.Schema)
+		address, o := distributed(t)
+		latertest.Run(t, later(t, address, o.Schema, postgres.OpenSettled))
+		wantDistributed(t, database(t, address), o.Schema)
 	},
 	// TestPartitioned relies on this where Citus is not available.
 	"updates and deletes may be part of a statement, and inserts may not": func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
 )
@@ -68,19 +69,19 @@ func distribute(ctx context.Context, db *sql.DB, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := migrate(ctx, db, schema, o.Migrate); err != nil {
+	if err := migrate(ctx, db, schema, o); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
 	}
-	return citus.Spread(ctx, db, newSchemaName(schema).forCitus())
+	return citus.Spread(ctx, db, newSchemaName(schema).forCitus(o.added))
 }
 
 var createdTable = regexp.MustCompile(`CREATE TABLE (?:\S+\.)?(vault_\w+)`)
 
-// forCitus returns the tables of the migrations that can be distributed, starting
-// with the anchor.
-func (n schemaName) forCitus() *citus.Schema {
+// forCitus returns the tables of the program's migrations, and of added ones, that
+// can be distributed, starting with the anchor.
+func (n schemaName) forCitus(added []storage.Migration) *citus.Schema {
 	names := []string{citus.Anchor}
-	for _, m := range n.migrations() {
+	for _, m := range n.migrations(added) {
 		for _, found := range createdTable.FindAllStringSubmatch(m.SQL, -1) {
 			if name := found[1]; name != citus.Local && !slices.Contains(names, name) {
 				names = append(names, name)

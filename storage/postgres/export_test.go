@@ -88,3 +88,14 @@ func Applied(s *Store, c *storage.Change) (bool, error) {
 
 // TenantHash is the hash by which tenants are distributed.
 var TenantHash = citus.TenantHash
+
+// WithAdded returns options with migrations after the program's own.
+func WithAdded(o *Options, added ...storage.Migration) *Options {
+	o.added = added
+	return o
+}
+
+// CitusTables returns the tables that Citus distributes, with added migrations.
+func CitusTables(added ...storage.Migration) []string {
+	return newSchemaName("x").forCitus(added).Tables
+}

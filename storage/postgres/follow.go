@@ -128,8 +128,8 @@ func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, st
 // pastLogs reads history after a place. It may return no entries before the end
 // of history, if all the entries it has read come later in the order.
 func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, error) {
-	page, err := followed(f)(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
-		AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
+	page, err := followed(f)(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
+		AND (l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
 		f.Tenant[:], p.ID[:], p.Since, p.Xid, b.next, f.Limit)
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ const (
 	forgetMark   = "UPDATE vault_log_marks SET xid = -1 WHERE tenant_id = $1"
 	countAgain   = `WITH piece AS (SELECT l.id, l.entity_type, l.created_at, l.xid FROM vault_logs l, ` + sqlstore.InOrder + `
 			WHERE l.tenant_id = $1 AND l.id > $2 ORDER BY l.id LIMIT $3::bigint),
-		counted AS (` + addLogCounts + `, count(*) FROM piece WHERE xid IS NULL OR xid < $4::bigint` + toLogCounts + `)
+		counted AS (` + addLogCounts + `, count(*) FROM piece WHERE xid < $4::bigint` + toLogCounts + `)
 		SELECT (SELECT count(*) FROM piece), id FROM piece ORDER BY id DESC LIMIT 1`
 	setMark = "UPDATE vault_log_marks SET xid = $2::bigint WHERE tenant_id = $1"
 )
@@ -64,11 +64,7 @@ var countAtOnce = 50_000
 // transactions and cannot know which transactions have ended on another.
 var (
 	recountTexts = []string{forgetCounts, forgetMark}
-	uncountTexts = []string{
-		forgetCounts,
-		"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
-		"UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1",
-	}
+	uncountTexts = []string{forgetCounts, "UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1"}
 )
 
 // countLogsAfter is the number of entries of a tenant after which its mark

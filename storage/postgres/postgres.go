@@ -161,6 +161,9 @@ type Options struct {
 	// URL overrides that time. Transactions of the application keep their own.
 	// A list of tokens has four fifths of HangTimeout for all of its statements.
 	HangTimeout time.Duration
+
+	// added are migrations after the program's own. Tests invent one.
+	added []storage.Migration
 }
 
 const (
@@ -283,7 +286,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		s.dialect.Outage.Limit = o.statementTimeout()
 	}
 	if err := s.layout.Open(ctx, &citus.Opening{
-		DB: s.readers.DB, Schema: s.schema.forCitus(), Mode: o.Migrate, Dialect: &s.dialect, Shards: citus.ReadShards,
+		DB: s.readers.DB, Schema: s.schema.forCitus(o.added), Mode: o.Migrate, Dialect: &s.dialect, Shards: citus.ReadShards,
 		Do:       func(ctx context.Context, do func(*sql.Conn) error) error { return sqlstore.Do(ctx, s.reader, do) },
 		RetryFor: o.RetryFor, Reading: o.reading(), Writing: len(s.queue.free),
 	}); err != nil {

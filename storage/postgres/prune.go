@@ -27,7 +27,7 @@ func (s *Store) deleteLogsText() string {
 	return `WITH gone AS (DELETE FROM vault_logs WHERE ` + s.layout.Traits().TenantIs("tenant_id", "$1") + ` AND ctid = ANY(ARRAY(
 	SELECT l.ctid FROM vault_logs l, ` + sqlstore.InOrder + ` WHERE l.tenant_id = $1 AND l.id > $2 AND l.id < $3 AND l.created_at < $4::bigint
 	ORDER BY l.id LIMIT $5::bigint FOR UPDATE OF l SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
-SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),
+SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid < $6::bigint),
 	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +45,7 @@ func Migrations(schema string) []storage.Migration {
 	if schema != "" {
 		name = newSchemaName(schema)
 	}
-	all := name.migrations()
+	all := name.migrations(nil)
 	if schema != "" {
 		all[0].SQL = "CREATE SCHEMA IF NOT EXISTS " + pq.QuoteIdentifier(schema) + ";\n" + all[0].SQL
 	}
@@ -68,11 +69,13 @@ func (n schemaName) in(statement string) string {
 // start with vault_.
 var tableNames = regexp.MustCompile(`\b(TABLE|ON|INTO|FROM|UPDATE) vault_`)
 
-func (n schemaName) migrations() []storage.Migration {
+// migrations returns the program's migrations, and added ones, with the schema.
+func (n schemaName) migrations(added []storage.Migration) []storage.Migration {
 	all, err := migrations()
 	if err != nil {
 		panic(err) // unreachable: the files are part of the program, and tests read them
 	}
+	all = slices.Concat(all, added)
 	named := make([]storage.Migration, len(all))
 	for i, m := range all {
 		sql := tableNames.ReplaceAllStringFunc(m.SQL, func(found string) string {
@@ -116,7 +119,7 @@ func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 	defer s.readers.Lines.SetSilence(o.HangTimeout)
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(link.CancelTimeout, s.readers.Lines.CutAll) })()
 	for {
-		err := migrate(ctx, s.readers.DB, schema, o.Migrate)
+		err := migrate(ctx, s.readers.DB, schema, o)
 		if link.Code(err) != pqerror.LockNotAvailable || pace.Sleep(ctx, lockPause) != nil {
 			return err
 		}
@@ -124,9 +127,9 @@ func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 }
 
 // migrate makes one attempt to run migrations, or checks that they have run.
-func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.MigrateMode) error {
+func migrate(ctx context.Context, db *sql.DB, schema string, o *Options) error {
 	in, name := pq.QuoteLiteral(schema), newSchemaName(schema)
-	all := name.migrations()
+	all := name.migrations(o.added)
 	for i := range all {
 		all[i].SQL = "SET LOCAL statement_timeout = 0;\n" + all[i].SQL
 	}
@@ -137,11 +140,6 @@ func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.Migrat
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = ` + in + ` AND c.relname = 'vault_migrations' AND a.attnum > 0 AND NOT a.attisdropped`,
 		Table: name.in("vault_migrations"),
-		Former: `SELECT c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
-			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-			WHERE n.nspname = ` + in + ` AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
-			AND c.relname IN (` + sqlstore.FormerNames() + `)`,
-		FormerVersion: string(name) + "schema_version",
 	}}
-	return m.Run(ctx, mode)
+	return m.Run(ctx, o.Migrate)
 }

@@ -28,7 +28,7 @@ const instanceText = `SELECT c.system_identifier::text, GREATEST(pg_postmaster_s
 func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
 	var logs []storage.Log
 	err := s.layout.Run(ctx, tenant, func() (err error) {
-		logs, err = sqlstore.LogsByID(ctx, s.reader, "COALESCE(l.xid, 0)", tenant, refs)
+		logs, err = sqlstore.LogsByID(ctx, s.reader, "l.xid", tenant, refs)
 		return err
 	})
 	return logs, err

@@ -150,7 +150,8 @@ func (w *writer) updateRecords(c *storage.Change) error {
 		}
 		w.row = w.row[:0]
 		sqlstore.PutRecordReplaced(&w.row, r)
-		if _, err := w.exec(stmtUpdateRecord, append(w.row, w.tenant, r.Kind, r.ID[:], u.Rev)...); err != nil {
+		// A trigger may drop the write. The caller must not take it for done.
+		if err := w.guarded(storage.RecordStale, i, stmtUpdateRecord, append(w.row, w.tenant, r.Kind, r.ID[:], u.Rev)...); err != nil {
 			return err
 		}
 		if err := w.deleteLookups(key, alt); err != nil {

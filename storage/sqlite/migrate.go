@@ -39,12 +39,9 @@ var catalog = sqlstore.Catalog{
 	Names:   `SELECT lower(name) FROM sqlite_schema WHERE lower(name) LIKE 'vault\_%' ESCAPE '\'`,
 	Columns: `SELECT lower(name) FROM pragma_table_info('vault_migrations')`,
 	Table:   `vault_migrations`,
-	Former: `SELECT lower(t.name) || '.' || lower(c.name) FROM sqlite_schema t, pragma_table_info(t.name) c
-		WHERE t.type = 'table' AND lower(t.name) IN (` + sqlstore.FormerNames() + `)`,
-	FormerVersion: `schema_version`,
 }
 
-func migrate(ctx context.Context, db *sqlx.DB, mode storage.MigrateMode) error {
-	m := sqlstore.Migrator{DB: db, All: Migrations(), Catalog: catalog}
-	return m.Run(ctx, mode)
+func migrate(ctx context.Context, db *sqlx.DB, o *Options) error {
+	m := sqlstore.Migrator{DB: db, All: append(Migrations(), o.added...), Catalog: catalog}
+	return m.Run(ctx, o.Migrate)
 }

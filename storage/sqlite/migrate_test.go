@@ -21,7 +21,7 @@ func beside(t *testing.T, path string) *sql.DB {
 
 func schemaOf(t *testing.T, db *sql.DB) []string {
 	t.Helper()
-	rows := must.Get(db.Query(`SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name`))(t)
+	rows := must.Get(db.Query(catalogText))(t)
 	defer rows.Close()
 	var all []string
 	for rows.Next() {

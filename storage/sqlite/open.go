@@ -208,7 +208,7 @@ func openWriter(ctx context.Context, f file, o *Options) (*writer, error) {
 		err = conn.Close() // only opens the connection, which the pool keeps
 	}
 	if err == nil {
-		err = migrate(ctx, db, o.Migrate)
+		err = migrate(ctx, db, o)
 	}
 	if err == nil {
 		conn, err = db.Conn(ctx)

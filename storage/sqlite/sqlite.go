@@ -60,6 +60,9 @@ type Options struct {
 	// of the application holds the write lock. Then it fails with
 	// [storage.ErrUnavailable]. Zero means 30 seconds.
 	WriteWait time.Duration
+
+	// added are migrations after the program's own. Tests invent one.
+	added []storage.Migration
 }
 
 const defaultWriteWait = 30 * time.Second

@@ -162,6 +162,9 @@ func unavailable(err error) error {
 	switch codeOf(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,
 		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL:
+		if codeOf(err) == sqlite3.SQLITE_BUSY && !errors.Is(err, storage.ErrUnavailable) {
+			return fmt.Errorf("%w: another transaction holds the write lock (if it is one of this program, use a client of InTx in it): %w", storage.ErrUnavailable, err)
+		}
 		if !errors.Is(err, storage.ErrUnavailable) {
 			return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 		}

@@ -114,7 +114,9 @@ func TestWritesGiveUpBesideATransaction(t *testing.T) {
 	in := must.Get(s.InTx(t.Context(), tx))(t)
 	must.Do(t, in.Write(t.Context(), logOnly(1)))
 	for i := range 3 {
-		must.Match(t, "a write beside the transaction", s.Write(t.Context(), logOnly(byte(2+i))), storage.ErrUnavailable)
+		err := s.Write(t.Context(), logOnly(byte(2+i)))
+		must.Match(t, "a write beside the transaction", err, storage.ErrUnavailable)
+		must.Contain(t, "its likely cause", err.Error(), "use a client of InTx")
 	}
 	must.Do(t, tx.Commit())
 	must.Match(t, "a write after the transaction", s.Write(t.Context(), logOnly(9)), nil)

@@ -3,8 +3,8 @@ package storagetest
 import (
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 // TestGeneratedHistoriesAreMeaningful checks that random histories are both accepted

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 func parallelRules() []rule {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 // propertyRules compare the backend with a model in memory, on histories and

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
-	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 var modelBackend = storagetest.Backend{New: func(testing.TB) storagetest.Opener {

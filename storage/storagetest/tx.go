@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
 )
 
 func txRules() []txRule {

@@ -10,7 +10,7 @@ import (
 
 type Customer struct {
 	ID    int64
-	Name  vaultsql.Text `vault:"container=/pii/high/,index"`
+	Name  vaultsql.Text `vault:"container=/pii/high/,index,field=customers.name"`
 	Email vaultsql.Text `vault:"dedup"`
 	Card  vaultsql.Card
 }

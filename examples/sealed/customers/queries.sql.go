@@ -17,7 +17,7 @@ INSERT INTO customers (name, email, card) VALUES ($1, $2, $3) RETURNING id
 `
 
 type CreateParams struct {
-	Name  vaultsql.Text `vault:"container=/pii/high/,index"`
+	Name  vaultsql.Text `vault:"container=/pii/high/,index,field=customers.name"`
 	Email vaultsql.Text `vault:"dedup"`
 	Card  vaultsql.Card
 }

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/security"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -27,10 +31,16 @@ type Tab struct {
 	// Provoked means that the test expects messages in the console.
 	Provoked bool
 
+	frames map[target.ID]*Tab // that Frames has found
+	hidden bool               // the browser may not paint it
+
 	mu    sync.Mutex
 	said  []string      // warnings and errors in the console
 	heard chan struct{} // closed when there is another message
 }
+
+// unknownFeature is what Chromium says about a permission that other browsers know.
+const unknownFeature = "other: Unrecognized feature: 'autofill'."
 
 // Open opens a tab with a new profile. When the test ends, the tab's console
 // must have reported nothing except error responses.
@@ -49,12 +59,12 @@ func open(t *testing.T, parent context.Context, s Screen, opts ...chromedp.Conte
 	t.Helper()
 	ctx, closeTab := chromedp.NewContext(parent, opts...)
 	t.Cleanup(closeTab)
-	p := &Tab{T: t, Ctx: ctx, heard: make(chan struct{})}
+	p := &Tab{T: t, Ctx: ctx, heard: make(chan struct{}), frames: map[target.ID]*Tab{}}
 	go p.listen(chromedp.Console(ctx))
 	p.emulate(s)
 	t.Cleanup(func() {
 		for _, text := range p.Complaints() {
-			if !p.Provoked && !strings.HasPrefix(text, "network: ") {
+			if !p.Provoked && !strings.HasPrefix(text, "network: ") && text != unknownFeature {
 				t.Errorf("the console says: %s", text)
 			}
 		}
@@ -93,6 +103,28 @@ func (p *Tab) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 			p.mu.Unlock()
 		}
 	}
+}
+
+// Frames returns the documents with an address in the page's frames of other origins, so
+// that a test sees what the page cannot see.
+func (p *Tab) Frames(address string) (all []*Tab) {
+	p.T.Helper()
+	own := cdp.FrameID(chromedp.FromContext(p.Ctx).Target.TargetID) // the id of the main frame too
+	for _, found := range must.Get(chromedp.Targets(p.Ctx))(p.T) {
+		if found.URL != address || found.ParentFrameID != own {
+			continue
+		}
+		f := p.frames[found.TargetID]
+		if f == nil {
+			ctx, cancel := chromedp.NewContext(p.Ctx, chromedp.WithTargetID(found.TargetID))
+			p.T.Cleanup(cancel)
+			must.Do(p.T, chromedp.Do(ctx)) // attaches for the whole test
+			f = &Tab{T: p.T, Ctx: ctx, hidden: true}
+			p.frames[found.TargetID] = f
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 // Complaints returns the warnings and errors in the console.
@@ -137,6 +169,12 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	must.Do(p.T, chromedp.Do(ctx, actions...))
 }
 
+// AcceptCertificates lets the tab open pages of servers with any certificate.
+func (p *Tab) AcceptCertificates() {
+	p.T.Helper()
+	must.Get(chromedp.Call(p.Ctx, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))(p.T)
+}
+
 // Navigate opens a page and waits until it is loaded.
 func (p *Tab) Navigate(address string) {
 	p.T.Helper()
@@ -172,8 +210,12 @@ func (p *Tab) Await(condition string) {
 	p.T.Helper()
 	ctx, cancel := p.patient()
 	defer cancel()
+	var opts []chromedp.PollOption
+	if p.hidden { // the default polls when the browser paints
+		opts = append(opts, chromedp.WithPollingInterval(20*time.Millisecond))
+	}
 	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition))
+		_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition, opts...))
 		if err == nil {
 			return
 		}

@@ -37,6 +37,8 @@ type attacked struct {
 	anchors []vault.Anchor
 	retain  time.Duration // Config.LogRetention
 	heard   alarms
+	config  func(*vault.Config) // may be nil
+	keys    map[string][]string // the columns of the primary key of each table, once they are known
 }
 
 // attack runs a test on both databases.
@@ -86,14 +88,20 @@ func (a *attacked) reopen(alarm func(vault.Alarm)) error {
 	if a.v != nil {
 		_ = a.v.Close()
 	}
-	v, err := vault.Open(context.WithoutCancel(a.Context()), a.open(), a.key, &vault.Config{
+	cfg := vault.Config{
 		Now: a.clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: a.retain, Observer: &a.heard,
 		Evidence: &vault.EvidenceConfig{Every: -1, OnAlarm: alarm, Anchors: a.anchors},
-	})
+	}
+	if a.config != nil {
+		a.config(&cfg)
+	}
+	v, err := vault.Open(context.WithoutCancel(a.Context()), a.open(), a.key, &cfg)
 	if err != nil {
 		return err
 	}
-	unpaced(v)
+	if cfg.Evidence != nil {
+		unpaced(v)
+	}
 	a.v = v
 	for i, o := range a.owners {
 		a.owners[i] = v.Tenant(o.TenantID())
@@ -131,9 +139,11 @@ var logKeys = map[string][]string{
 	"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
 }
 
-// logRow is a row of one of these tables.
+// logRow is a row of a table. Its keys are the columns of the table's primary key in
+// this database.
 type logRow struct {
 	table  string
+	keys   []string
 	names  []string
 	values []any
 }
@@ -141,17 +151,44 @@ type logRow struct {
 func (r *logRow) with(i int, value any) *logRow {
 	values := slices.Clone(r.values)
 	values[i] = value
-	return &logRow{r.table, r.names, values}
+	return &logRow{r.table, r.keys, r.names, values}
 }
 
-func (r *logRow) isKey(i int) bool { return slices.Contains(keysOf(r.table), r.names[i]) }
+func (r *logRow) isKey(i int) bool { return slices.Contains(r.keys, r.names[i]) }
 
-// keysOf returns the columns of a table's key.
-func keysOf(table string) []string {
-	if table == "vault_records" {
-		return []string{"tenant_id", "kind", "id"}
+// keysOf returns the columns that identify a row of a table.
+func (a *attacked) keysOf(table string) []string {
+	a.Helper()
+	if keys, ok := logKeys[table]; ok {
+		return keys
 	}
-	return logKeys[table]
+	if a.keys == nil {
+		a.tables()
+	}
+	return a.keys[table]
+}
+
+// tables returns the tables of the schema.
+func (a *attacked) tables() (all []string) {
+	a.Helper()
+	query := `SELECT m.name, group_concat(c.name, ',') FROM sqlite_schema m, pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND m.name LIKE 'vault_%' AND c.pk > 0 GROUP BY m.name ORDER BY m.name`
+	if a.pg {
+		query = `SELECT c.relname, string_agg(t.attname, ',' ORDER BY t.attnum) FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+			JOIN pg_attribute t ON t.attrelid = c.oid AND t.attnum = ANY(i.indkey)
+			WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace AND c.relname LIKE 'vault_%' GROUP BY c.relname ORDER BY c.relname`
+	}
+	rows := must.Get(a.db.QueryContext(a.Context(), query))(a)
+	defer rows.Close()
+	a.keys = map[string][]string{}
+	for rows.Next() {
+		var name, keys string
+		must.Do(a, rows.Scan(&name, &keys))
+		all = append(all, name)
+		a.keys[name] = strings.Split(keys, ",")
+	}
+	must.Do(a, rows.Err())
+	return all
 }
 
 // entry returns the id of the entry; zero for a row of another table.
@@ -166,24 +203,48 @@ func (r *logRow) entry() uuid.UUID {
 // rows returns the rows of a table that a condition selects.
 func (a *attacked) rows(table, condition string, args ...any) (all []*logRow) {
 	a.Helper()
+	keys := a.keysOf(table)
 	rows := must.Get(a.db.QueryContext(a.Context(), a.bind("SELECT * FROM "+table+" "+condition), args...))(a)
 	defer rows.Close()
 	names := must.Get(rows.Columns())(a)
+	types := must.Get(rows.ColumnTypes())(a)
 	for rows.Next() {
 		values, into := make([]any, len(names)), make([]any, len(names))
 		for i := range values {
 			into[i] = &values[i]
 		}
 		must.Do(a, rows.Scan(into...))
-		all = append(all, &logRow{table, names, values})
+		for i, value := range values {
+			if b, ok := value.([]byte); ok && a.pg && types[i].DatabaseTypeName() != "BYTEA" {
+				values[i] = string(b)
+			}
+		}
+		all = append(all, &logRow{table, keys, names, values})
 	}
 	must.Do(a, rows.Err())
+	return all
+}
+
+// blobs returns the columns of the rows' tables in SQLite that have bytes, and never
+// NULL.
+func (a *attacked) blobs(of []*logRow) map[string][]string {
+	all := map[string][]string{}
+	for _, r := range of {
+		if _, ok := all[r.table]; ok || a.pg {
+			continue
+		}
+		var names string
+		query := `SELECT coalesce(group_concat(name, ','), '') FROM pragma_table_info(?) WHERE type = 'BLOB' AND "notnull"`
+		must.Do(a, a.db.QueryRowContext(a.Context(), query, r.table).Scan(&names))
+		all[r.table] = strings.Split(names, ",")
+	}
 	return all
 }
 
 // replace replaces rows by others, and reports whether the database allowed it.
 func (a *attacked) replace(old, now []*logRow) bool {
 	a.Helper()
+	blobs := a.blobs(now)
 	tx := must.Get(a.db.BeginTx(context.WithoutCancel(a.Context()), nil))(a)
 	defer func() { _ = tx.Rollback() }()
 	prepared := map[string]*sql.Stmt{}
@@ -209,8 +270,14 @@ func (a *attacked) replace(old, now []*logRow) bool {
 	}
 	for _, r := range now {
 		places := strings.TrimSuffix(strings.Repeat("?, ", len(r.names)), ", ")
-		if last := len(r.names) - 1; !a.pg && r.names[last] == "body" {
-			places = places[:len(places)-1] + "coalesce(?, x'')" // the driver reads an empty value as NULL
+		if !a.pg { // the driver reads an empty value as NULL
+			all := strings.Split(places, ", ")
+			for i, name := range r.names {
+				if slices.Contains(blobs[r.table], name) {
+					all[i] = "coalesce(?, x'')"
+				}
+			}
+			places = strings.Join(all, ", ")
 		}
 		if _, err := run("INSERT INTO "+r.table+" ("+strings.Join(r.names, ", ")+") VALUES ("+places+")", r.values); err != nil {
 			return false
@@ -245,8 +312,7 @@ func otherValues(value any) (all []any) {
 
 // double returns the same row under another key.
 func (r *logRow) double() *logRow {
-	keys := keysOf(r.table)
-	last := slices.Index(r.names, keys[len(keys)-1])
+	last := slices.Index(r.names, r.keys[len(r.keys)-1])
 	switch v := r.values[last].(type) {
 	case int64:
 		return r.with(last, v+1_000_000)
@@ -369,11 +435,6 @@ func (r *logRow) set(values map[string]any) *logRow {
 // from the vault.
 func (a *attacked) put(rows ...*logRow) {
 	a.Helper()
-	for i, r := range rows {
-		if r.table == "vault_tokens" && !a.pg {
-			rows[i] = r.with(slices.Index(r.names, "hashes"), []byte{}) // the driver reads it as NULL
-		}
-	}
 	if !a.replace(nil, rows) {
 		a.Fatal("the rows cannot be inserted")
 	}
@@ -402,6 +463,28 @@ func (a *attacked) putBack(o *vault.Owner, tables ...string) (restore func()) {
 		}
 		a.put(saved...)
 	}
+}
+
+// drops makes a trigger that drops writes to the rows of a table that a condition on
+// the old or new row selects. It returns a function that removes the trigger.
+func (a *attacked) drops(event, table, condition string) (restore func()) {
+	a.Helper()
+	row := "OLD."
+	if event == "INSERT" {
+		row = "NEW."
+	}
+	when := ""
+	if condition != "" {
+		when = " WHEN (" + row + condition + ")"
+	}
+	name := "drops_" + strings.ToLower(event) + "_" + table
+	if !a.pg {
+		a.exec("CREATE TRIGGER " + name + " BEFORE " + event + " ON " + table + when + " BEGIN SELECT RAISE(IGNORE); END")
+		return func() { a.exec("DROP TRIGGER " + name) }
+	}
+	a.exec("CREATE OR REPLACE FUNCTION drops() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+	a.exec("CREATE TRIGGER " + name + " BEFORE " + event + " ON " + table + " FOR EACH ROW" + when + " EXECUTE FUNCTION drops()")
+	return func() { a.exec("DROP TRIGGER " + name + " ON " + table) }
 }
 
 // evidence returns the size of the vault's tree.

@@ -30,7 +30,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/evident"
+	"github.com/seed-72ea4aab/vault/internal/notary"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -40,7 +40,7 @@ const visa = "4242424242424242"
 // unpaced removes the limit on the notes that a vault signs per second, so that
 // tests do not wait.
 func unpaced(v *vault.Vault) {
-	core.CallerOf(v.Tenant(uuid.UUID{}).Client).Vault.Ledger.(*evident.Keeper).SetPace(0)
+	core.CallerOf(v.Tenant(uuid.UUID{}).Client).Vault.Ledger.(*notary.Keeper).SetPace(0)
 }
 
 func create(t testing.TB, c *vault.Client, p vault.TokenParams) *vault.Token {

@@ -3,11 +3,14 @@
 package tampering
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
 )
 
 // tricks are what an attacker would try. Each is a way to hide something.
@@ -22,9 +25,9 @@ var tricks = map[string]func(*mixture){
 	"the vault's tree from a":      func(m *mixture) { m.older(ofVault) },
 	"everything from a":            func(m *mixture) { m.older(everyRow) },
 	"everything but one tenant":    (*mixture).olderOthers,
-	"a table from a":               func(m *mixture) { m.older(ofTable(anyOf(m.Rand, coveredTables()))) },
-	"a table is emptied":           func(m *mixture) { m.without(ofTable(anyOf(m.Rand, coveredTables()[:len(logKeys)]))) },
-	"records of a kind from a":     func(m *mixture) { m.older(ofKind(anyOf(m.Rand, coveredKinds))) },
+	"a table from a":               func(m *mixture) { m.older(ofTable(anyOf(m.Rand, m.all))) },
+	"a table is emptied":           func(m *mixture) { m.without(ofTable(anyOf(m.Rand, slices.Sorted(maps.Keys(logKeys))))) },
+	"records of a kind from a":     func(m *mixture) { m.older(ofKind(anyOf(m.Rand, seal.RecordKinds()))) },
 	"a tree begins again":          (*mixture).beginAgain,
 	"the newest entries":           (*mixture).newestEntries,
 	"the evidence record":          (*mixture).evidenceRecord,
@@ -41,6 +44,15 @@ var tricks = map[string]func(*mixture){
 	"leaves without their entries": (*mixture).leavesAndEntries,
 	"leaves twice":                 (*mixture).leavesTwice,
 	"an older row":                 (*mixture).olderRow,
+	"a row of any table":           func(m *mixture) { m.alterSome(ofTable(anyOf(m.Rand, m.all))) },
+	"a record of any kind":         func(m *mixture) { m.alterSome(ofKind(anyOf(m.Rand, seal.RecordKinds()))) },
+}
+
+// alterSome alters, moves, copies or removes a selected row.
+func (m *mixture) alterSome(selected func(*logRow) bool) {
+	if r := anyOf(m.Rand, m.present(selected)); r != nil {
+		m.alter(r)
+	}
 }
 
 // olderLog takes a tenant's log, its trees, or both from a, with or without what

@@ -9,10 +9,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -77,7 +76,8 @@ func (a *memoryAnchor) Put(_ context.Context, msg []byte) error {
 
 // moment is the state of a database at a time, and what auditors kept of it.
 type moment struct {
-	rows map[string]*logRow // of all tables that evidence covers, by key
+	rows map[string]*logRow // of all tables, by key
+	uses map[string]string  // what callers got
 	kept map[uuid.UUID]kept
 	// leaves are the lines of the bundles, by tenant and entry.
 	leaves map[uuid.UUID]map[uuid.UUID]string
@@ -94,16 +94,15 @@ type world struct {
 	gone   uuid.UUID   // a tenant that was deleted between a and b
 	cutoff int64       // older entries have expired at b, in Unix milliseconds
 	audits []audit     // some bundles of mixtures
+	all    []string    // the tables
+	narrow bool        // only tables of the log and records have changed since the reset
+	used   things
+	public map[uuid.UUID]string // keys of public applications, by tenant
+	owned  uuid.UUID            // a tenant with its own key
 }
 
 // everything holds all permissions on tokens.
 var everything = []vault.Permission{"token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"}
-
-// coveredKinds are the kinds of records that evidence covers.
-var coveredKinds = []string{"application", "reactor", "proxy", "ring", "tenant", "evidence", "tombstone"}
-
-// coveredTables are the tables that evidence covers.
-func coveredTables() []string { return append(slices.Sorted(maps.Keys(logKeys)), "vault_records") }
 
 // worlds runs a test on a world in each database.
 func worlds(t *testing.T, test func(w *world)) {
@@ -130,30 +129,58 @@ func worlds(t *testing.T, test func(w *world)) {
 func newWorld(t *testing.T, db *sql.DB, open func() vault.Storage, pg bool) *world {
 	t.Helper()
 	t.Cleanup(func() { _ = db.Close() })
-	w := &world{anchor: &memoryAnchor{}, attacked: &attacked{
-		T: t, open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), db: db, pg: pg, retain: 24 * time.Hour,
-	}}
+	master, own := &deniable{AEAD: vault.NewKey()}, &deniable{AEAD: vault.NewKey()}
+	w := &world{
+		anchor: &memoryAnchor{}, public: map[uuid.UUID]string{}, used: things{keys: map[string]string{}, sessions: map[string]string{}, ids: map[string][]uuid.UUID{}},
+		attacked: &attacked{
+			T: t, open: open, key: master, clock: vaulttest.NewClock(vaulttest.Start), db: db, pg: pg, retain: 24 * time.Hour,
+		},
+	}
 	w.anchors = []vault.Anchor{w.anchor}
-	w.node(nil)
-	w.build()
-	must.Do(t, w.v.Close())
-	w.v = nil
+	w.config = func(c *vault.Config) {
+		c.OpenKey = func(context.Context, string) (vault.AEAD, error) { return own, nil }
+		c.KeyAge, c.Runtime = -1, nothing{}
+	}
+	w.build(master, own)
+	w.covers()
 	return w
 }
 
 // build lives through both moments.
-func (w *world) build() {
+func (w *world) build(master, own *deniable) {
 	w.Helper()
-	early := w.inhabit("Early")
-	acme, globex, gone := w.inhabit("Acme"), w.inhabit("Globex"), w.inhabit("Gone")
-	w.gone = gone.TenantID()
+	configure := w.config
+	sinks := func(c *vault.Config) {
+		configure(c)
+		c.Sinks = []vault.Sink{{Name: "sink", Sender: vault.LogWriter(io.Discard)}}
+	}
+	w.config = func(c *vault.Config) { // evidence is turned on late
+		sinks(c)
+		c.Evidence = nil
+	}
+	w.node(nil)
+	w.all = w.tables()
+	acme := w.inhabit("Acme")
+	w.config = sinks
+	w.node(nil)
+	acme = w.v.Tenant(acme.TenantID())
+	early, globex, gone := w.inhabit("Early"), w.inhabit("Globex"), w.inhabit("Gone")
+	w.owned, w.gone = globex.TenantID(), gone.TenantID()
+	must.Do(w, w.v.SetTenantKey(w.Context(), w.owned, "test://first"))
+	must.Get(w.v.ForwardCA(w.Context()))(w)
 	must.Get(acme.Tokenize(w.Context(), make([]string, 300)))(w)
 	w.checkpoints(1)
+	w.restore()
+	w.outages(master, own)
+	acme, globex, gone = w.v.Tenant(acme.TenantID()), w.v.Tenant(w.owned), w.v.Tenant(w.gone)
 	must.Do(w, w.v.DeleteTenant(w.Context(), early.TenantID()))
 	w.clock.Advance(20 * time.Hour)
 	for _, o := range []*vault.Owner{acme, globex, gone} {
 		w.work(o)
 	}
+	w.settle(acme)
+	w.settle(globex)
+	must.Do(w, w.v.SendLogs(w.Context()))
 	w.checkpoints(3)
 	w.a = w.moment(acme, globex, gone)
 
@@ -161,10 +188,19 @@ func (w *world) build() {
 	for _, o := range []*vault.Owner{acme, globex} {
 		w.change(o)
 	}
-	must.Do(w, w.v.RotateDataKeys(w.Context(), globex.TenantID(), nil))
+	next := &deniable{AEAD: vault.NewKey()}
+	w.key = vault.JoinKeys(next, master)
+	w.node(nil)
+	must.Do(w, w.v.RewrapDataKeys(w.Context()))
+	acme = w.v.Tenant(acme.TenantID())
+	must.Do(w, w.v.RotateDataKeys(w.Context(), acme.TenantID(), nil))
+	must.Do(w, w.v.SetTenantKey(w.Context(), w.owned, "test://second"))
+	must.Get(w.v.RotateForwardCA(w.Context(), nil))(w)
 	must.Get(acme.EraseTokens(w.Context(), vault.EraseParams{Query: `metadata.owner:"jane"`, Reason: "case 7"}))(w)
 	must.Do(w, w.v.DeleteTenant(w.Context(), w.gone))
 	must.Get(w.v.RotateEvidenceKey(w.Context()))(w)
+	w.outages(next, own)
+	acme, globex = w.v.Tenant(acme.TenantID()), w.v.Tenant(w.owned)
 	young := w.inhabit("Young")
 	w.young = young.TenantID()
 	w.checkpoints(2)
@@ -174,11 +210,16 @@ func (w *world) build() {
 	for _, o := range []*vault.Owner{acme, globex, young} {
 		w.work(o)
 	}
+	w.settle(acme)
+	w.settle(young)
+	must.Do(w, w.v.SendLogs(w.Context()))
 	w.checkpoints(2)
 	w.mustVerifyExpired()
 	w.b = w.moment(acme, globex, young)
+	w.config = configure
 	w.notes = slices.Clone(w.anchor.notes)
 	w.living = []uuid.UUID{acme.TenantID(), globex.TenantID()}
+	w.look()
 }
 
 // inhabit adds a tenant with applications, reactors and proxies.
@@ -186,12 +227,18 @@ func (w *world) inhabit(name string) *vault.Owner {
 	w.Helper()
 	o := w.v.Tenant(must.Get(w.v.CreateTenant(w.Context(), name))(w).ID)
 	for i := range 4 {
-		must.Get(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: fmt.Sprint("app-", i), Type: vault.ApplicationPrivate, Permissions: everything}))(w)
+		w.used.remember(must.Get(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: fmt.Sprint("app-", i), Type: vault.ApplicationPrivate, Permissions: everything}))(w))
 	}
 	for i := range 2 {
-		must.Get(o.CreateReactor(w.Context(), vault.ReactorParams{Name: fmt.Sprint("reactor-", i), Code: "module.exports = async (req) => ({raw: 1})", Configuration: map[string]string{"a": "1"}}))(w)
-		must.Get(o.CreateProxy(w.Context(), vault.ProxyParams{Name: fmt.Sprint("proxy-", i), DestinationURL: "https://example.com"}))(w)
+		reactor := must.Get(o.CreateReactor(w.Context(), vault.ReactorParams{Name: fmt.Sprint("reactor-", i), Code: "module.exports = async (req) => ({raw: 1})", Configuration: map[string]string{"a": "1"}}))(w)
+		proxy := must.Get(o.CreateProxy(w.Context(), vault.ProxyParams{Name: fmt.Sprint("proxy-", i), DestinationURL: "https://example.com"}))(w)
+		w.used.ids["reactor"], w.used.ids["proxy"] = append(w.used.ids["reactor"], reactor.ID), append(w.used.ids["proxy"], proxy.ID)
 	}
+	public := must.Get(o.CreateApplication(w.Context(), vault.ApplicationParams{Name: "public", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(w)
+	w.public[o.TenantID()] = public.Key
+	w.used.remember(public)
+	w.used.tenants = append(w.used.tenants, o.TenantID())
+	w.settle(o)
 	w.work(o)
 	return o
 }
@@ -211,7 +258,9 @@ func (w *world) change(o *vault.Owner) {
 	w.Helper()
 	ctx := w.Context()
 	apps := must.Get(o.ListApplications(ctx, vault.ListApplicationsParams{}))(w)
-	must.Get(o.RegenerateKey(ctx, apps.Data[0].ID))(w)
+	public := must.Get(o.RegenerateKey(ctx, apps.Data[0].ID))(w) // the newest
+	w.used.remember(public)
+	w.public[o.TenantID()] = public.Key
 	must.Get(o.PatchApplication(ctx, apps.Data[1].ID, vault.JSON(`{"permissions":["token:read"]}`)))(w)
 	must.Do(w, o.DeleteApplication(ctx, apps.Data[2].ID))
 	reactors := must.Get(o.ListReactors(ctx, vault.ListParams{}))(w)
@@ -280,16 +329,15 @@ func leavesOf(bundle []byte) map[uuid.UUID]string {
 	return all
 }
 
-// covered returns all rows that evidence covers.
+// covered returns all rows of all tables.
 func (w *world) covered() map[string]*logRow {
 	w.Helper()
 	all := map[string]*logRow{}
-	for _, table := range coveredTables() {
-		condition := ""
-		if table == "vault_records" {
-			condition = "WHERE kind IN ('" + strings.Join(coveredKinds, "', '") + "')"
+	for _, table := range w.all {
+		if w.narrow && table != "vault_records" && logKeys[table] == nil {
+			continue
 		}
-		for _, r := range w.rows(table, condition) {
+		for _, r := range w.rows(table, "") {
 			all[r.key()] = r
 		}
 	}
@@ -299,7 +347,7 @@ func (w *world) covered() map[string]*logRow {
 // key returns a text that identifies the row.
 func (r *logRow) key() string {
 	text := r.table
-	for _, name := range keysOf(r.table) {
+	for _, name := range r.keys {
 		text += fmt.Sprintf(" %x", r.value(name))
 	}
 	return text
@@ -309,7 +357,10 @@ func (r *logRow) value(name string) any { return r.values[slices.Index(r.names, 
 
 // tenant returns the tenant of the row; zero for the vault's own rows.
 func (r *logRow) tenant() (id uuid.UUID) {
-	copy(id[:], r.value("tenant_id").([]byte))
+	if i := slices.Index(r.names, "tenant_id"); i >= 0 {
+		b, _ := r.values[i].([]byte) // an attacker may have removed it
+		copy(id[:], b)
+	}
 	return id
 }
 
@@ -338,15 +389,21 @@ func (w *world) reset() {
 	w.Helper()
 	w.anchor = &memoryAnchor{notes: slices.Clone(w.notes)}
 	w.anchors = []vault.Anchor{w.anchor}
+	w.become(w.b.rows)
+}
+
+// become gives the database other rows.
+func (w *world) become(rows map[string]*logRow) {
+	w.Helper()
 	var old, now []*logRow
 	is := w.covered()
 	for key, r := range is {
-		if was, ok := w.b.rows[key]; !ok || !was.equal(r) {
+		if was, ok := rows[key]; !ok || !was.equal(r) {
 			old = append(old, r)
 		}
 	}
-	for key, r := range w.b.rows {
-		if has, ok := is[key]; !ok || !has.equal(r) {
+	for key, r := range rows {
+		if has, ok := is[key]; (!ok || !has.equal(r)) && (!w.narrow || r.table == "vault_records" || logKeys[r.table] != nil) {
 			now = append(now, r)
 		}
 	}
@@ -358,10 +415,12 @@ func (w *world) reset() {
 // start opens a node on the database.
 func (w *world) start() (*vault.Vault, error) {
 	clock := vaulttest.NewClock(w.clock.Now().Add(time.Second))
-	v, err := vault.Open(context.WithoutCancel(w.Context()), w.open(), w.key, &vault.Config{
+	cfg := vault.Config{
 		Now: clock.Now, SweepEvery: -1, WorkEvery: -1, LogRetention: w.retain, Logger: slog.New(slog.DiscardHandler),
 		Evidence: &vault.EvidenceConfig{Every: -1, Anchors: w.anchors},
-	})
+	}
+	w.config(&cfg)
+	v, err := vault.Open(context.WithoutCancel(w.Context()), w.open(), w.key, &cfg)
 	if err == nil {
 		unpaced(v)
 	}

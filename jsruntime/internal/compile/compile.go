@@ -32,14 +32,13 @@ const (
 
 // Code is code that is ready to run in any number of runtimes. It is immutable.
 type Code struct {
-	source   string
-	Program  *goja.Program
-	Names    []Literal // names that it requires
-	Patches  []string  // patches of intrinsics that the code might need
-	patterns *Patterns // in its text
-	Lowered  bool      // esbuild rewrote it; columns of line 1 need no correction
-	Helpers  bool      // uses helpers of the prelude
-	Async    bool      // uses await at its top level
+	source  string
+	Program *Program
+	Names   []Literal // names that it requires
+	Patches []string  // patches of intrinsics that the code might need
+	Lowered bool      // esbuild rewrote it; columns of line 1 need no correction
+	Helpers bool      // uses helpers of the prelude
+	Async   bool      // uses await at its top level
 }
 
 // Compile compiles source into a program. goja compiles most code as it is,
@@ -60,7 +59,7 @@ func Compile(source string, maxSource int) (*Code, *script.Error) {
 	var err error
 	tree, err := parseWrapped(WrapHead + source + WrapTail)
 	if err == nil && !needsLowering(tree) {
-		if c.Program, c.patterns, err = Assemble(tree); err == nil {
+		if c.Program, err = Assemble(tree); err == nil {
 			c.Names, c.Patches = requiredNames(tree), NeededPatches(tree)
 			return c, nil
 		}
@@ -73,7 +72,7 @@ func Compile(source string, maxSource int) (*Code, *script.Error) {
 	if bad != nil {
 		return nil, bad
 	}
-	if c.Program, c.patterns, err = Assemble(tree); err != nil {
+	if c.Program, err = Assemble(tree); err != nil {
 		return nil, Invalid(0, SyntaxMessage(err))
 	}
 	c.Names, c.Patches = requiredNames(tree), NeededPatches(tree)
@@ -97,19 +96,19 @@ func Parse(name, text string) (tree *ast.Program, err error) {
 }
 
 // Assemble makes a program from a tree.
-func Assemble(tree *ast.Program) (_ *goja.Program, _ *Patterns, err error) {
+func Assemble(tree *ast.Program) (_ *Program, err error) {
 	defer recoverCompiler(&err)
 	dropNames(tree)
 	repairNewTarget(tree)
 	nameClasses(tree)
 	htmlComments(tree)
 	repairFinally(tree)
-	patterns, err := TakePatterns(tree)
-	if err != nil {
-		return nil, nil, err
+	p := &Program{Appends: growTexts(tree)}
+	if p.patterns, err = TakePatterns(tree); err != nil {
+		return nil, err
 	}
-	p, err := goja.CompileAST(tree, false)
-	return p, patterns, err
+	p.Program, err = goja.CompileAST(tree, false)
+	return p, err
 }
 
 // Invalid returns the error for code that cannot be used.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dop251/goja"
-
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/compile"
 )
 
@@ -21,13 +19,12 @@ type Units struct {
 
 // Unit is a unit, compiled when first needed.
 type Unit struct {
-	mu       sync.Mutex
-	text     string            // until it is compiled
-	Names    map[string]string // units by the names that it requires
-	Program  *goja.Program
-	patterns *compile.Patterns // in its text
-	Patches  []string
-	err      error
+	mu      sync.Mutex
+	text    string            // until it is compiled
+	Names   map[string]string // units by the names that it requires
+	Program *compile.Program
+	Patches []string
+	err     error
 }
 
 // maxFound limits how many names are remembered.
@@ -90,11 +87,11 @@ func (u *Unit) compile(name, source string) error {
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", compile.SyntaxMessage(err))
 	}
-	program, patterns, err := compile.Assemble(tree)
+	program, err := compile.Assemble(tree)
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", compile.SyntaxMessage(err))
 	}
-	u.Program, u.patterns, u.Patches = program, patterns, compile.NeededPatches(tree)
+	u.Program, u.Patches = program, compile.NeededPatches(tree)
 	return nil
 }
 

@@ -90,6 +90,7 @@ type Execution struct {
 
 	loop     loop
 	regexps  regexps
+	texts    texts
 	natives  map[string]goja.Value
 	modules  map[string]goja.Value   // of the prelude
 	packages map[string]*goja.Object // the module object of each required unit

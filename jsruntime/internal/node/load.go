@@ -22,11 +22,10 @@ func (c *Execution) load(check bool) (goja.Callable, *script.Error) {
 	}
 	var loading goja.Value
 	err = c.macrotask(func() error {
-		wrapper, err := c.VM.RunProgram(c.code.Program)
+		body, err := c.wrapper(c.code.Program)
 		if err != nil {
 			return err
 		}
-		body, _ := goja.AssertFunction(wrapper)
 		args := []goja.Value{exports, c.native("require"), module, c.VM.ToValue(compile.FileName), c.VM.ToValue("/app")}
 		if c.code.Helpers {
 			args = append(args, c.module("lowered"))

@@ -47,6 +47,7 @@ func allNatives() map[string]nativeFunc {
 }
 
 var coreNatives = map[string]nativeFunc{
+	"append":       (*Execution).appended,
 	"sys":          func(c *Execution, args []goja.Value) goja.Value { return c.native(native.Arg(args, 0).String()) },
 	"module":       func(c *Execution, args []goja.Value) goja.Value { return c.module(native.Arg(args, 0).String()) },
 	"require":      func(c *Execution, args []goja.Value) goja.Value { return c.requireFrom("", nil, args) },

@@ -85,7 +85,7 @@ func (c *Execution) instance(name string) goja.Value {
 		panic(c.NewError("Error", "ERR_PACKAGE", native.Clip(err.Error())))
 	}
 	c.applyPatches(u.Patches)
-	wrapper, err := c.VM.RunProgram(u.Program)
+	body, err := c.wrapper(u.Program)
 	c.Must(err)
 	exports, module := c.VM.NewObject(), c.VM.NewObject()
 	c.Set(module, "exports", exports)
@@ -100,8 +100,7 @@ func (c *Execution) instance(name string) goja.Value {
 		defer c.recoverNative()
 		return c.requireFrom(name, u.Names, fc.Arguments)
 	})
-	f, _ := goja.AssertFunction(wrapper)
-	if _, err = f(exports, exports, require, module, c.VM.ToValue("/app/"+name), c.VM.ToValue(path.Dir("/app/"+name))); err != nil {
+	if _, err = body(exports, exports, require, module, c.VM.ToValue("/app/"+name), c.VM.ToValue(path.Dir("/app/"+name))); err != nil {
 		delete(c.packages, name)
 		panic(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/internal/admission/share"
 	"github.com/seed-72ea4aab/vault/jsruntime/internal/node"
 	"github.com/seed-72ea4aab/vault/script"
 )

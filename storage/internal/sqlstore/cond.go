@@ -19,11 +19,6 @@ type clause struct {
 	args []any
 }
 
-// of returns a clause on ord for the table with this alias, which replaces {}.
-func (c clause) of(alias string) clause {
-	return clause{strings.ReplaceAll(c.text, "{}", alias), c.args}
-}
-
 var (
 	always = clause{text: "1 = 1"}
 	never  = clause{text: "1 = 0"}
@@ -133,15 +128,13 @@ func (c *compiler) hash(hash storage.HashIs, has bool) clause {
 	return clause{`COALESCE(` + found.text + `, 0) <> 1`, found.args}
 }
 
-// some returns the condition that a scalar subquery, which selects 1, finds a
-// row. It is an inequality, because the planner of PostgreSQL expects that
-// nearly all rows meet an unknown inequality, and one in 200 an unknown
-// equality. If it expects fewer rows than a page has, it sorts all rows of an
-// index instead of reading a few in order.
+// some returns the condition that a scalar subquery, which selects 1, finds a row. It
+// is an inequality: PostgreSQL expects that nearly all rows meet an unknown inequality,
+// and one in 200 an unknown equality. See plans.go.
 func (c clause) some() clause { return clause{`COALESCE(` + c.text + `, 0) <> 0`, c.args} }
 
 // hidden returns a condition that no index can evaluate, for rows that another
-// condition finds.
+// condition finds. See plans.go.
 func (c clause) hidden() clause {
 	if c.text == always.text {
 		return c
@@ -313,8 +306,18 @@ func conjuncts(cond storage.Cond) []storage.Cond {
 		if len(cond) == 1 {
 			return conjuncts(cond[0])
 		}
+	case storage.Not:
+		if in, ok := createdIn(cond.Cond); ok && in.From.IsZero() != in.To.IsZero() {
+			return []storage.Cond{otherTimes(in)}
+		}
 	}
 	return []storage.Cond{cond}
+}
+
+// otherTimes returns the condition for all other times than a range that is open at
+// one end. Every token has a time of creation.
+func otherTimes(in storage.TimeIn) storage.TimeIn {
+	return storage.TimeIn{Field: in.Field, From: in.To, To: in.From, ExcludeFrom: !in.ExcludeTo, ExcludeTo: !in.ExcludeFrom}
 }
 
 // onSets reports whether a condition uses only set and type, by which tokens

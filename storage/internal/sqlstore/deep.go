@@ -81,12 +81,6 @@ func (l *tokenList) placeAmong(ctx context.Context, offset int) (storage.ID, int
 	return storage.ID{}, 0, nil
 }
 
-// upTo limits ords to the tokens up to a place in the list, including the
-// place.
-func (l *tokenList) upTo(place storage.ID) clause {
-	return clause{"{}.ord " + beyond(!l.filter.OldestFirst) + "= ?", []any{l.store.dialect.ID(place)}}
-}
-
 // countUpTo counts the tokens of a list up to a place, which is at a known
 // position in one pair. It counts the other pairs in their index.
 func (l *tokenList) countUpTo(ctx context.Context, place storage.ID, of *pair, at int) (int, error) {
@@ -103,7 +97,7 @@ func (l *tokenList) countUpTo(ctx context.Context, place storage.ID, of *pair, a
 
 // expired counts the expired tokens in the sets of the list, within a bound on
 // their ords.
-func (l *tokenList) expired(ctx context.Context, bound clause) (int, error) {
+func (l *tokenList) expired(ctx context.Context, bound span) (int, error) {
 	if l.filter.Now.IsZero() {
 		return 0, nil
 	}
@@ -114,8 +108,8 @@ func (l *tokenList) expired(ctx context.Context, bound clause) (int, error) {
 // over returns the condition for expired tokens t within a bound on their ords.
 // It hides the bound from the database, so that the database uses the index on
 // expiry, which has fewer rows.
-func (l *tokenList) over(bound clause) clause {
-	within := join([]clause{bound.of("t"), l.before("t")}, " AND ").hidden()
+func (l *tokenList) over(bound span) clause {
+	within := bound.and(l.before()).on(&l.store.dialect, "t").hidden()
 	return clause{"t.tenant_id = ? AND t.expires_at <= ? AND " + within.text,
 		append([]any{l.tenant, l.filter.Now.UnixMicro()}, within.args...)}
 }
@@ -127,7 +121,7 @@ const allTokens = `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token
 // tokens. It returns zero if there are not that many. Expired tokens count.
 func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, error) {
 	direction := order(&l.filter)
-	where := join([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.before("t")}, " AND ")
+	where := join([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.before().on(&l.store.dialect, "t")}, " AND ")
 	switch {
 	case p != nil:
 		where = join([]clause{where, {"t.set_id = ? AND t.type = ?", []any{p.set[:], p.kind}}}, " AND ")
@@ -137,7 +131,7 @@ func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, e
 			return storage.ID{}, err
 		}
 		if l.store.dialect.CheckTenantLast {
-			where.text = "t.tenant_id " + beyond(l.filter.OldestFirst) + "= ?"
+			where.text = "t.tenant_id " + map[bool]string{true: ">=", false: "<="}[l.filter.OldestFirst] + " ?"
 		}
 	}
 	var tenant, place storage.ID

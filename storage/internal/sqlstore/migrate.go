@@ -67,9 +67,6 @@ type Catalog struct {
 	Names   string // names of tables and indexes that start with vault_
 	Columns string // columns of vault_migrations; no rows if the table does not exist
 	Table   string // vault_migrations, as used in statements
-
-	Former        string // table.column of the tables named in [FormerNames]
-	FormerVersion string // schema_version, as used in statements
 }
 
 // Migrator migrates a database to the latest schema, or checks that it is up to
@@ -84,14 +81,10 @@ type Migrator struct {
 // starts at the same time waits for it. With [storage.MigrateCheck], Run
 // changes nothing and returns [storage.ErrOldSchema] if a migration is missing.
 //
-// Run returns [storage.ErrNewerSchema] for a schema of a later major version,
-// and [storage.ErrFormerSchema] for the tables of a version without prefixes.
+// Run returns [storage.ErrNewerSchema] for a schema of a later major version.
 // It returns [storage.ErrNameTaken], and changes nothing, if a table or index
 // that is not the vault's has a name that the vault needs.
 func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
-	if err := m.former(ctx); err != nil {
-		return err
-	}
 	var before []int // versions that had run at the last failure
 	for failed := false; ; {
 		done, err := m.versions(ctx)
@@ -215,40 +208,4 @@ func statements(script string) (all []string) {
 		all = append(all, pieces...)
 	}
 	return slices.DeleteFunc(all, func(statement string) bool { return strings.TrimSpace(statement) == "" })
-}
-
-// formerColumns are columns of versions whose table names had no prefix, one of each
-// table. No application has them all.
-var formerColumns = []string{
-	"schema_version.version", "tokens.body", "token_hashes.ord", "container_sets.set_id", "token_counts.shard",
-	"logs.entity_type", "records.name_fold", "lookups.hash", "claims.answer", "jobs.payload",
-}
-
-// former rejects a database with the tables of an unprefixed version. An application
-// may use some of these names.
-func (m *Migrator) former(ctx context.Context) error {
-	var columns []string
-	if err := m.DB.SelectContext(ctx, &columns, m.Catalog.Former); err != nil {
-		return fmt.Errorf("storage: looking for the schema: %w", err)
-	}
-	for _, column := range formerColumns {
-		if !slices.Contains(columns, column) {
-			return nil
-		}
-	}
-	var version int
-	if err := m.DB.GetContext(ctx, &version, `SELECT COALESCE(MAX(version), 0) FROM `+m.Catalog.FormerVersion); err != nil {
-		return fmt.Errorf("storage: reading the schema version: %w", err)
-	}
-	return fmt.Errorf("%w: schema version %d wrote them", storage.ErrFormerSchema, version)
-}
-
-// FormerNames lists the names of the former tables as SQL literals.
-func FormerNames() string {
-	names := make([]string, len(formerColumns))
-	for i, column := range formerColumns {
-		table, _, _ := strings.Cut(column, ".")
-		names[i] = "'" + table + "'"
-	}
-	return strings.Join(names, ", ")
 }

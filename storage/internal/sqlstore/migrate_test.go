@@ -44,7 +44,7 @@ func migrate(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 		return err
 	}
 	m := Migrator{DB: db, All: all, Catalog: Catalog{
-		Names: `SELECT name FROM sqlite_schema`, Columns: `SELECT name FROM pragma_table_info('vault_migrations')`, Table: `vault_migrations`, Former: `SELECT name FROM sqlite_schema WHERE false`,
+		Names: `SELECT name FROM sqlite_schema`, Columns: `SELECT name FROM pragma_table_info('vault_migrations')`, Table: `vault_migrations`,
 	}}
 	return m.Run(ctx, storage.MigrateAuto)
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -22,12 +21,12 @@ const (
 type ranges struct {
 	lists []*tokenList
 	size  int
-	from  clause // bound of the ords that are left
+	from  span // the ords that are left
 	done  bool
 }
 
 func newRanges(lists ...*tokenList) *ranges {
-	return &ranges{lists: lists, size: firstRange, from: always}
+	return &ranges{lists: lists, size: firstRange}
 }
 
 // next limits the lists to the next range. It returns false after the last one.
@@ -41,12 +40,12 @@ func (r *ranges) next(ctx context.Context) (bool, error) {
 	}
 	l, bound := r.lists[0], r.from
 	if r.done = place.IsZero(); !r.done {
-		bound = join([]clause{r.from, l.upTo(place)}, " AND ")
-		r.from = clause{"{}.ord " + beyond(l.filter.OldestFirst) + " ?", []any{l.store.dialect.ID(place)}}
+		bound = r.from.and(l.upTo(place))
+		r.from = l.beyond(place)
 		r.size = min(moreRange*r.size, lastRange)
 	}
 	for _, l := range r.lists {
-		l.within = join([]clause{l.times, bound}, " AND ")
+		l.within = l.times.and(bound)
 	}
 	return true, nil
 }
@@ -56,7 +55,7 @@ func (r *ranges) next(ctx context.Context) (bool, error) {
 func (r *ranges) end(ctx context.Context) (place storage.ID, err error) {
 	var parts []clause
 	for _, l := range r.lists {
-		parts = append(parts, l.entries(join([]clause{l.times, r.from, l.before("{}")}, " AND "))...)
+		parts = append(parts, l.entries(l.times.and(r.from).and(l.before()))...)
 	}
 	l := r.lists[0]
 	for i := range parts {
@@ -69,7 +68,7 @@ func (r *ranges) end(ctx context.Context) (place storage.ID, err error) {
 
 // entries returns queries for the ords, as o, of all entries of the indexes that
 // the list is read from, within a bound.
-func (l *tokenList) entries(bound clause) []clause {
+func (l *tokenList) entries(bound span) []clause {
 	of := []clause{{`SELECT t.ord FROM vault_tokens t WHERE t.tenant_id = ?`, []any{l.tenant}}}
 	switch {
 	case l.driving(true):
@@ -81,9 +80,9 @@ func (l *tokenList) entries(bound clause) []clause {
 			of[i] = clause{`SELECT t.ord FROM vault_tokens t WHERE t.tenant_id = ? AND t.set_id = ? AND t.type = ?`, []any{l.tenant, p.set[:], p.kind}}
 		}
 	}
-	bound = bound.of("x")
+	within := bound.on(&l.store.dialect, "x")
 	for i, part := range of {
-		of[i] = clause{`SELECT x.ord AS o FROM (` + part.text + `) x WHERE ` + bound.text, slices.Concat(part.args, bound.args)}
+		of[i] = clause{`SELECT x.ord AS o FROM (` + part.text + `) x WHERE ` + within.text, slices.Concat(part.args, within.args)}
 	}
 	return of
 }
@@ -103,24 +102,25 @@ func (l *tokenList) rejects() bool {
 
 // takeTimes takes the conditions on the time of creation as a bound on all ords.
 func (l *tokenList) takeTimes() {
-	var times []storage.Cond
-	l.residual = slices.DeleteFunc(slices.Clone(l.residual), func(cond storage.Cond) bool {
-		in, ok := cond.(storage.TimeIn)
-		if !ok || in.Field != storage.CreatedAt {
-			return false
+	for _, cond := range l.rest {
+		if in, ok := createdIn(cond); ok {
+			l.times = l.times.and(spanOf(in))
 		}
-		whole := onOrd(in)
-		if !whole { // a bound in whole milliseconds, besides the condition
-			in.From, in.ExcludeFrom = in.From.Truncate(time.Millisecond), false
-			if !in.To.IsZero() {
-				in.To, in.ExcludeTo = in.To.Truncate(time.Millisecond).Add(time.Millisecond), true
-			}
-		}
-		times = append(times, in)
-		return whole
-	})
-	l.times = l.on("{}", times)
+	}
 	l.within = l.times
+	l.residual = slices.DeleteFunc(slices.Clone(l.residual), isSpan)
+}
+
+// createdIn returns a condition on the time of creation.
+func createdIn(cond storage.Cond) (storage.TimeIn, bool) {
+	in, ok := cond.(storage.TimeIn)
+	return in, ok && in.Field == storage.CreatedAt
+}
+
+// isSpan reports whether a condition is nothing but a span.
+func isSpan(cond storage.Cond) bool {
+	in, ok := createdIn(cond)
+	return ok && onOrd(in)
 }
 
 // readRanges reads a page of lists that reject entries, range by range.
@@ -158,7 +158,7 @@ func (s *Store) readRanges(ctx context.Context, lists []*tokenList, f storage.To
 // countRange counts the tokens of lists in their range.
 func countRange(ctx context.Context, lists []*tokenList) (total int, err error) {
 	for _, l := range lists {
-		n, err := l.count(ctx, always, 0)
+		n, err := l.count(ctx, span{}, 0)
 		if err != nil {
 			return 0, err
 		}
@@ -176,7 +176,7 @@ func (l *tokenList) countRanges(ctx context.Context) (n int, err error) {
 		if err != nil || !more {
 			return n, err
 		}
-		some, err := list.count(ctx, always, l.filter.CountUpTo)
+		some, err := list.count(ctx, span{}, max(l.filter.CountUpTo-n, 0))
 		if n += some; err != nil || l.filter.CountUpTo > 0 && n >= l.filter.CountUpTo {
 			return n, err
 		}

@@ -13,7 +13,6 @@ type tokenList struct {
 	store  *Store
 	filter storage.TokenFilter
 	tenant any
-	where  clause // the whole condition, on tokens t
 
 	// The condition is the conjunction of these.
 	sets, rest   []storage.Cond
@@ -26,8 +25,8 @@ type tokenList struct {
 	unsorted bool    // drive has too many rows to sort, so a page is read without it
 	pairs    []pair  // otherwise the pairs that the list is merged from, if any
 	inSets   int     // number of tokens in the sets
-	times    clause  // bound on ords, from conditions on the time of creation
-	within   clause  // bound of the current range, including times
+	times    span    // bound on ords, from conditions on the time of creation
+	within   span    // bound of the current range, including times
 	empty    bool    // no token can be in the list
 }
 
@@ -51,7 +50,7 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 		l.store = s.prepares()
 	}
 	var err error
-	if l.where, err = compile(&s.dialect, f.Tenant, "t", f.Where); err != nil {
+	if _, err = compile(&s.dialect, f.Tenant, "t", f.Where); err != nil {
 		return nil, err
 	}
 	if l.setsOnTokens, err = compile(&s.dialect, f.Tenant, "t", storage.And(l.sets)); err != nil {
@@ -174,7 +173,7 @@ func (l *tokenList) driveBySets() error {
 // list. If there are several parts, it takes as many rows of each as the page
 // could need, in the order of an index, and sorts them.
 func (l *tokenList) ords(limit, offset int) clause {
-	parts := l.found(true, always)
+	parts := l.found(true, span{})
 	if len(parts) == 1 {
 		return l.inOrder(parts[0], limit, offset)
 	}
@@ -205,9 +204,10 @@ func limited(limit, offset int) string {
 // found returns queries whose union is the ords, as o, of the tokens in the
 // list within a bound. They are for a page, or for counting. The queries of a
 // driver may overlap.
-func (l *tokenList) found(paging bool, bound clause) []clause {
+func (l *tokenList) found(paging bool, bound span) []clause {
 	deep := !paging || l.filter.Offset >= deepOffset
-	bound = join([]clause{l.within, bound}, " AND ")
+	bound = bound.and(l.within).and(l.before())
+	rest := slices.DeleteFunc(slices.Clone(l.rest), isSpan)
 	switch {
 	case l.driving(paging):
 		parts := make([]clause, len(l.drive.parts))
@@ -220,21 +220,21 @@ func (l *tokenList) found(paging bool, bound clause) []clause {
 		for i := range l.pairs {
 			p := &l.pairs[i]
 			pair := clause{"t.set_id = ? AND t.type = ?", []any{p.set[:], p.kind}}
-			parts[i] = l.scanned([]clause{pair, l.on("t", l.rest), bound.of("t")}, deep)
+			parts[i] = l.scanned([]clause{pair, l.on("t", rest)}, deep, bound)
 		}
 		return parts
 	default:
-		return []clause{l.scanned([]clause{l.where, bound.of("t")}, deep)}
+		return []clause{l.scanned([]clause{l.setsOnTokens, l.on("t", rest)}, deep, bound)}
 	}
 }
 
 // driven reads an index. It also reads the token of each row if a condition
 // uses more than the ord. It does so in a scalar subquery, because a database
 // could start a join with all tokens.
-func (l *tokenList) driven(part clause, deep bool, bound clause) clause {
+func (l *tokenList) driven(part clause, deep bool, bound span) clause {
 	others := slices.DeleteFunc(slices.Clone(l.residual), onOrd)
 	byOrd := slices.DeleteFunc(slices.Clone(l.residual), func(c storage.Cond) bool { return !onOrd(c) })
-	conditions := []clause{l.before("d"), bound.of("d"), l.on("d", byOrd)}
+	conditions := []clause{bound.on(&l.store.dialect, "d"), l.on("d", byOrd)}
 	inSets := len(l.sets) == 0 || l.setsHold
 	if deep && inSets && len(others) == 0 {
 		conditions = append(conditions, l.live("d", true))
@@ -264,20 +264,29 @@ func (s *Store) tokenAt(ord string, tenant any) clause {
 	return clause{` FROM vault_tokens t WHERE t.tenant_id = ? AND t.ord = ` + ord, []any{tenant}}
 }
 
-// scanned reads the tokens that match the conditions.
-func (l *tokenList) scanned(conditions []clause, deep bool) clause {
-	where := join(append([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.live("t", deep), l.before("t")}, conditions...), " AND ")
+// scanned reads the tokens within a bound that match the conditions.
+func (l *tokenList) scanned(conditions []clause, deep bool, bound span) clause {
+	where := join(append([]clause{{"t.tenant_id = ?", []any{l.tenant}}, bound.on(&l.store.dialect, "t"), l.live("t", deep)}, conditions...), " AND ")
 	return clause{`SELECT t.ord AS o FROM vault_tokens t WHERE ` + where.text, where.args}
 }
 
 // on returns the conjunction of conditions on the table with an alias.
-// newTokenList has compiled the same conditions before.
+// newTokenList has compiled the same conditions before. A time of creation that is
+// more than a span still compares ords. They are hidden, so that the span alone
+// bounds the scan.
 func (l *tokenList) on(alias string, conds []storage.Cond) clause {
-	c, err := compile(&l.store.dialect, l.filter.Tenant, alias, storage.And(conds))
-	if err != nil {
-		return never // unreachable: the same conditions are part of where
+	all := []clause{always}
+	for _, cond := range conds {
+		c, err := compile(&l.store.dialect, l.filter.Tenant, alias, cond)
+		if err != nil {
+			return never // unreachable: newTokenList has compiled the same conditions
+		}
+		if _, created := createdIn(cond); created {
+			c = c.hidden()
+		}
+		all = append(all, c)
 	}
-	return c
+	return join(all, " AND ")
 }
 
 // live excludes expired tokens. If many rows are skipped, it does so without
@@ -294,20 +303,28 @@ func (l *tokenList) live(alias string, deep bool) clause {
 		[]any{l.tenant, now}}
 }
 
-func (l *tokenList) before(alias string) clause {
+// before returns the ords that the page may have.
+func (l *tokenList) before() span {
 	if l.filter.Before.IsZero() {
-		return always
+		return span{}
 	}
-	return clause{alias + `.ord ` + beyond(l.filter.OldestFirst) + ` ?`, []any{l.store.dialect.ID(l.filter.Before)}}
+	return l.beyond(l.filter.Before)
 }
 
-// beyond returns the comparison for the ord of a token that comes later in a
-// list.
-func beyond(oldestFirst bool) string {
-	if oldestFirst {
-		return ">"
+// beyond returns the ords of tokens that come after a place in the list.
+func (l *tokenList) beyond(place storage.ID) span {
+	if l.filter.OldestFirst {
+		return spanAfter(place)
 	}
-	return "<"
+	return span{to: place, none: place.IsZero()}
+}
+
+// upTo returns the ords of tokens up to a place in the list, including the place.
+func (l *tokenList) upTo(place storage.ID) span {
+	if l.filter.OldestFirst {
+		return spanThrough(place)
+	}
+	return span{from: place}
 }
 
 // order returns the direction of a list.
@@ -325,7 +342,7 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 		return l.countRanges(ctx)
 	}
 	if len(l.rest) > 0 {
-		return l.count(ctx, always, l.filter.CountUpTo)
+		return l.count(ctx, span{}, l.filter.CountUpTo)
 	}
 	counted := `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ? AND ` + l.setsOnCounts.text
 	args := append([]any{l.tenant}, l.setsOnCounts.args...)
@@ -349,7 +366,10 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 
 // count counts the tokens within a bound on their ords, row by row, up to most if
 // that is not zero.
-func (l *tokenList) count(ctx context.Context, bound clause, most int) (int, error) {
+func (l *tokenList) count(ctx context.Context, bound span, most int) (int, error) {
+	if hash, ok := l.lacks(); ok {
+		return l.countWithout(ctx, bound, hash)
+	}
 	parts, overlap := l.found(false, bound), l.drive != nil
 	if most == 0 {
 		query := all(parts, 0, overlap)
@@ -366,4 +386,29 @@ func (l *tokenList) count(ctx context.Context, bound clause, most int) (int, err
 	}
 	query := all(parts, each, overlap)
 	return l.store.count(ctx, `SELECT count(*) FROM (SELECT * FROM (`+query.text+`) f LIMIT ?) c`, append(query.args, most)...)
+}
+
+// lacks returns the hash that the tokens of a list must not have, if that is its only
+// condition besides a span.
+func (l *tokenList) lacks() (hash storage.HashIs, ok bool) {
+	rest := slices.DeleteFunc(slices.Clone(l.rest), isSpan)
+	if len(rest) != 1 || l.drive != nil || len(l.sets) > 0 && !l.setsHold {
+		return hash, false
+	}
+	not, _ := rest[0].(storage.Not)
+	hash, ok = not.Cond.(storage.HashIs)
+	return hash, ok
+}
+
+// countWithout counts the tokens without a hash within a bound: all of them, minus
+// those with the hash. Both are entries of an index, so no entry is looked up in
+// another.
+func (l *tokenList) countWithout(ctx context.Context, bound span, hash storage.HashIs) (int, error) {
+	bound = bound.and(l.within).and(l.before())
+	all := l.scanned(nil, true, bound)
+	within, live := bound.on(&l.store.dialect, "h"), l.live("h", true)
+	n, err := l.store.count(ctx, `SELECT (SELECT count(*) FROM (`+all.text+`) a) - (SELECT count(*) FROM vault_token_hashes h
+		WHERE h.tenant_id = ? AND h.hash = ? AND `+within.text+` AND `+live.text+`)`,
+		slices.Concat(all.args, []any{l.tenant, hash[:]}, within.args, live.args)...)
+	return max(n, 0), err
 }

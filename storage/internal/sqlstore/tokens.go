@@ -11,24 +11,6 @@ import (
 // TokenColumns are the columns of a token t that [ScanToken] reads.
 var TokenColumns = TokenRow.Without("hashes").Names("t.")
 
-// InOrder makes PostgreSQL read the rows of a query with ORDER BY and a small LIMIT
-// in the order of an index. It is a column of the query, or joins its table.
-//
-// Several indexes of a table start with the tenant. If ANALYZE has not seen a
-// tenant, PostgreSQL expects a single row of it. It may then use a wrong index, read
-// all rows of the tenant and sort them, because the right index has one level more.
-// InOrder is one row, but PostgreSQL expects a thousand of them for each row of the
-// table. So it avoids the sort, which has to end before the first row.
-const InOrder = `generate_subscripts(ARRAY[1], 1)`
-
-// inOrder returns the join of a table with InOrder, for PostgreSQL.
-func (s *Store) inOrder() string {
-	if s.dialect.Lateral {
-		return `, ` + InOrder
-	}
-	return ``
-}
-
 const (
 	tokenByID = `vault_tokens t WHERE t.tenant_id = ? AND t.id = ?`
 

@@ -52,6 +52,7 @@ func (s *shelf) holdAll(t *testing.T, n int) {
 	for _, test := range tokenCases(n) {
 		t.Run(test.name, func(t *testing.T) { s.hold(t, test) })
 	}
+	s.holdSearches(t, n)
 	t.Run("ids", func(t *testing.T) { s.holdIDs(t) })
 	t.Run("count", func(t *testing.T) { s.holdCount(t, n) })
 	t.Run("a token behind the last", func(t *testing.T) { s.holdBehind(t, n) })

@@ -55,9 +55,9 @@ var loading = []string{
 		UNION ALL SELECT 10, 1, '$alsoTenth' UNION ALL SELECT 100, 0, '$hundredth' UNION ALL SELECT 1000, 0, '$thousandth') h WHERE i % h.every = h.first`,
 	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob('$most'), $ord FROM $series WHERE i % 10 <> 0`,
 	`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT tenant_id, set_id, type, 0, count(*) FROM vault_tokens GROUP BY tenant_id, set_id, type`,
-	`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
+	`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message$seqColumn)
 		SELECT $tenant, $ord, ($from + i) * 1000, 'user', CASE WHEN i % 4 = 0 THEN 'card' WHEN i % 1000 = 5 THEN 'application' ELSE 'token' END,
-		'token ' || i, CASE WHEN i % 1000 = 3 THEN 'delete' ELSE 'create' END, '' FROM $series`,
+		'token ' || i, CASE WHEN i % 1000 = 3 THEN 'delete' ELSE 'create' END, ''$seqValue FROM $series`,
 	`INSERT INTO vault_log_counts (tenant_id, entity_type, day, n$ranges) SELECT tenant_id, entity_type, created_at / 86400000000, count(*)$minmax
 		FROM vault_logs GROUP BY tenant_id, entity_type, created_at / 86400000000`,
 }
@@ -206,7 +206,7 @@ func sqliteShelf(t *testing.T, tokens int) *shelf {
 	to := loader(tokens, "$tenant", "x'01000000000000000000000000000000'", "$blob", "unhex", "$hex(i)", "printf('%064x', i)",
 		"$ord", fmt.Sprintf("unhex(printf('%%012x70008%%015x', %d + i, i))", loadedFrom.UnixMilli()),
 		"$set", "unhex(printf('5e%030x', i % 10))", "$series", "(WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i + 1 < $n) SELECT i FROM s)",
-		"$ranges", ", first_id, last_id", "$minmax", ", min(id), max(id)")
+		"$seqColumn", ", seq", "$seqValue", ", i", "$ranges", ", first_id, last_id", "$minmax", ", min(id), max(id)")
 	d := Dialect{Prepared: true, Conns: 1, LogsByType: true, CheckTenantLast: true, ID: func(id storage.ID) any { return id[:] },
 		In: func(column string, values []any) (string, []any) {
 			return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
@@ -273,7 +273,7 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 	to := loader(tokens, "$tenant", `'\x01000000000000000000000000000000'::bytea`, "$blob('')", `'\x'::bytea`, "$blob('00')", `'\x00'::bytea`,
 		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
 		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),
-		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$ranges", "", "$minmax", "")
+		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$seqColumn", "", "$seqValue", "", "$ranges", "", "$minmax", "")
 	d := Dialect{Prepared: true, PreparedLists: true, Lateral: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
 	s := newShelf(t, connector, "postgres", "../../postgres/migrations", d, func(db *sqlx.DB) {
 		for _, table := range loaded {

@@ -40,6 +40,9 @@ CREATE INDEX vault_tokens_set ON vault_tokens (tenant_id, set_id, type, ord);
 CREATE INDEX vault_tokens_expiring ON vault_tokens (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX vault_tokens_tenant_expiring ON vault_tokens (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX vault_tokens_cvc_expiring ON vault_tokens (cvc_expires_at) WHERE cvc_expires_at IS NOT NULL;
+-- The index for searches by modified_at. Tokens that were never modified are not in
+-- it, so that it costs a create nothing.
+CREATE INDEX vault_tokens_modified ON vault_tokens (tenant_id, modified_at, ord) WHERE modified_at IS NOT NULL;
 
 CREATE TABLE vault_token_hashes (
 	tenant_id BLOB NOT NULL,
@@ -67,7 +70,8 @@ CREATE TABLE vault_container_sets (
 ) STRICT, WITHOUT ROWID;
 
 -- The key orders the entries of one type. A list of all types merges the lists of
--- the types in vault_log_counts, which saves an index over all entries.
+-- the types in vault_log_counts, which saves an index over all entries. Followers
+-- read the log in the order of commits.
 CREATE TABLE vault_logs (
 	tenant_id   BLOB    NOT NULL,
 	entity_type TEXT    NOT NULL,
@@ -79,9 +83,18 @@ CREATE TABLE vault_logs (
 	operation   TEXT    NOT NULL,
 	message     TEXT    NOT NULL,
 	actor_name  TEXT, -- what the embedding program calls a user that acted
+	seq         INTEGER NOT NULL, -- rises with each transaction of the tenant
+	origin      TEXT,
+	mac         BLOB, -- 16 bytes, NULL in erased entries
 	PRIMARY KEY (tenant_id, entity_type, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX vault_logs_entity ON vault_logs (tenant_id, entity_id, id);
+CREATE INDEX vault_logs_seq ON vault_logs (tenant_id, seq, id);
+-- An index for lists of rare log entries. Most entries record that something was
+-- created, read or used. The index leaves them out, so they cost nothing more. NOT
+-- IN with three values would build a temporary table for every entry.
+CREATE INDEX vault_logs_rare ON vault_logs (tenant_id, operation, entity_type, id)
+	WHERE operation <> 'create' AND operation <> 'read' AND operation <> 'use';
 
 -- The number of log entries by type and day of created_at, with their first and
 -- last id.
@@ -94,6 +107,53 @@ CREATE TABLE vault_log_counts (
 	first_id    BLOB    NOT NULL,
 	last_id     BLOB    NOT NULL,
 	PRIMARY KEY (tenant_id, entity_type, day, shard)
+) STRICT, WITHOUT ROWID;
+
+-- The Merkle trees over the log. The vault's own tree is under the tenant of 16 zeros.
+CREATE TABLE vault_log_trees (
+	tenant_id BLOB    NOT NULL PRIMARY KEY,
+	size      INTEGER NOT NULL,
+	root      BLOB    NOT NULL,
+	state     BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A batch of leaves, which lies between two multiples of 256.
+CREATE TABLE vault_log_leaves (
+	tenant_id BLOB    NOT NULL,
+	first     INTEGER NOT NULL,
+	kind      INTEGER NOT NULL,
+	ids       BLOB    NOT NULL, -- of entries, 16 bytes each
+	seqs      BLOB    NOT NULL, -- of entries, 8 bytes each
+	hashes    BLOB    NOT NULL, -- commitments, 32 bytes each
+	PRIMARY KEY (tenant_id, first)
+) STRICT, WITHOUT ROWID;
+
+-- Roots of complete subtrees.
+CREATE TABLE vault_log_nodes (
+	tenant_id BLOB    NOT NULL,
+	level     INTEGER NOT NULL,
+	n         INTEGER NOT NULL,
+	hash      BLOB    NOT NULL,
+	PRIMARY KEY (tenant_id, level, n)
+) STRICT, WITHOUT ROWID;
+
+-- Contents of the leaves of the vault's tree.
+CREATE TABLE vault_log_events (
+	tenant_id BLOB    NOT NULL,
+	n         INTEGER NOT NULL,
+	about     BLOB    NOT NULL, -- the tenant of the event, 16 zeros for the whole vault
+	body      BLOB    NOT NULL,
+	PRIMARY KEY (tenant_id, n)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX vault_log_events_about ON vault_log_events (tenant_id, about, n);
+
+-- Signed notes over the vault's tree.
+CREATE TABLE vault_log_checkpoints (
+	tenant_id BLOB    NOT NULL,
+	size      INTEGER NOT NULL,
+	note      BLOB    NOT NULL,
+	at        INTEGER NOT NULL,
+	PRIMARY KEY (tenant_id, size)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE vault_records (
@@ -156,5 +216,7 @@ CREATE INDEX vault_jobs_dead ON vault_jobs (run_at) WHERE dead;
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
 	('vault_logs', 'vault_logs', '1000000 100000 20000 1'),
-	('vault_logs', 'vault_logs_entity', '1000000 100000 10 1');
+	('vault_logs', 'vault_logs_entity', '1000000 100000 10 1'),
+	('vault_logs', 'vault_logs_seq', '1000000 100000 10 1'),
+	('vault_logs', 'vault_logs_rare', '10000 10000 2000 400 1');
 ANALYZE sqlite_schema; -- loads the statistics into this connection

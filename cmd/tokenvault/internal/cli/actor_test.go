@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,7 +48,9 @@ func TestLogNamesTheOperator(t *testing.T) {
 // TestConsoleLink prints a link for a user. The log will name that user.
 func TestConsoleLink(t *testing.T) {
 	t.Parallel()
-	w := &world{t: t, env: map[string]string{"TOKENVAULT_MASTER_KEY": vault.NewKey().Text(), "USER": "jane"}}
+	key, file := vault.NewKey(), filepath.Join(t.TempDir(), "vault.db")
+	openVault(t, file, key)
+	w := &world{t: t, env: map[string]string{"TOKENVAULT_MASTER_KEY": key.Text(), "TOKENVAULT_DB": file, "USER": "jane"}}
 	w.says(0, "http://127.0.0.1:8081/?link=", "console", "link")
 	w.says(0, "https://console.example.com/vault/?link=", "console", "link", "--console-url", "https://console.example.com/vault")
 	w.says(0, `"role":"viewer","user":"jane"`, "console", "link", "--json", "--role", "viewer")

@@ -132,7 +132,7 @@ func (c *call) checkBackup(file string) (found *checked, err error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := vault.Open(c.ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, OpenKey: c.target.TenantKeys(slog.New(slog.DiscardHandler))})
+	v, err := vault.Open(c.ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, OpenKey: c.target.TenantKeys(slog.New(slog.DiscardHandler)), Root: c.target.Root})
 	if err != nil {
 		return nil, err
 	}

@@ -70,12 +70,12 @@ type opened struct {
 	client *vaultclient.Client
 }
 
-// close closes the vault, if the command has opened one.
-func (c *call) close() error {
-	if c.opened == nil || c.opened.vault == nil {
-		return nil
+// close closes the vault and the keys, if the command has opened them.
+func (c *call) close() (err error) {
+	if c.opened != nil && c.opened.vault != nil {
+		err = c.opened.vault.Close()
 	}
-	return c.opened.vault.Close()
+	return errors.Join(err, c.target.CloseKeys())
 }
 
 // way returns how to access the vault. The command line takes precedence over
@@ -226,7 +226,7 @@ func (c *call) openVault() (*opened, error) {
 	logger := slog.New(slog.NewTextHandler(c.Err, nil))
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
 		SweepEvery: -1, WorkEvery: -1, Evidence: evidence, Runtime: jsruntime.New(&jsruntime.Options{Lazy: true}),
-		Logger: logger, Egress: c.target.Egress(), OpenKey: c.target.TenantKeys(logger),
+		Logger: logger, Egress: c.target.Egress(), OpenKey: c.target.TenantKeys(logger), Root: c.target.Root,
 	})
 	if errors.Is(err, vault.ErrWrongKey) {
 		return nil, fmt.Errorf("%w\ngive the --key-file or %s that the database was created with", err, masterKeyVariable)
@@ -338,5 +338,5 @@ func (c *call) findTenant(which string) (*vault.Tenant, error) {
 
 // openKey opens the URI of a master key or a tenant's key.
 func openKey(ctx context.Context, logger *slog.Logger, uri string) (vault.AEAD, error) {
-	return vaultkms.Open(vaultkms.WithLogger(ctx, logger), uri)
+	return vaultkms.OpenOptions(ctx, uri, &vaultkms.Options{Logger: logger})
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
@@ -23,25 +25,28 @@ func eraseCommands() []*command {
 
 			With --again and no query, it withdraws what was withdrawn in any tenant between
 			a backup and its restore: it erases tokens that were erased or deleted, deletes
-			applications, ends sessions, and replaces keys that were regenerated, whose
-			owners then need a new key. FILE is a bundle of tokenvault log evidence, or the
+			applications, proxies and reactors, ends sessions, and replaces keys that were
+			regenerated, whose owners then need a new key. It suspends applications,
+			proxies and reactors that were changed, and lists them: their use is a 403 until
+			--keep confirms them. FILE is a bundle of tokenvault log evidence, or the
 			audit log as JSON lines, from a log sink or from tokenvault log list --json.
-			Pass all files in one call.`,
+			Pass all files in one call. --keep also works without them.`,
 		example: `tokenvault erase 'metadata.customer:42' --reason 'case 4711' --tenant Acme`,
 		setup: func(f *flag.FlagSet) action {
 			reason := f.String("reason", "", "`text` for the log")
 			dry := f.Bool("dry-run", false, "print the number of tokens, and erase none")
-			var again, ids texts
+			var again, ids, keep texts
 			f.Func("id", "`id` of a token; repeatable", ids.set)
 			f.Func("again", "`file` with the log since the backup; repeatable", again.set)
+			f.Func("keep", "`id` of a suspended application, proxy or reactor that you confirm; repeatable", keep.set)
 			return func(c *call) error {
-				switch ways := []bool{len(again) > 0, len(ids) > 0, len(c.args) > 0}; {
+				switch ways := []bool{len(again)+len(keep) > 0, len(ids) > 0, len(c.args) > 0}; {
 				case slices.Equal(ways, []bool{true, false, false}):
-					return eraseAgain(c, again, *reason, *dry)
+					return eraseAgain(c, again, keep, *reason, *dry)
 				case slices.Equal(ways, []bool{false, true, false}), slices.Equal(ways, []bool{false, false, true}):
 					return eraseTokens(c, ids, *reason, *dry)
 				default:
-					return shell.Usagef("give a query, or --id, or --again")
+					return shell.Usagef("give a query, or --id, or --again and --keep")
 				}
 			}
 		},
@@ -122,8 +127,15 @@ func eraseAll(c *call, api vault.API, p vault.EraseParams) error {
 }
 
 // eraseAgain withdraws what a restore brought back.
-func eraseAgain(c *call, paths []string, reason string, dry bool) error {
+func eraseAgain(c *call, paths, keep []string, reason string, dry bool) error {
 	p := vault.EraseAgainParams{Reason: reason, DryRun: dry}
+	for _, text := range keep {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return shell.Usagef("--keep needs the id of an application, a proxy or a reactor")
+		}
+		p.Keep = append(p.Keep, id)
+	}
 	for _, path := range paths {
 		file, err := os.Open(path)
 		if err != nil {
@@ -145,11 +157,23 @@ func eraseAgain(c *call, paths []string, reason string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	text := "Of %s, %d existed again and were erased. Withdrew %s, %s and %s again."
+	text := "Of %s, %d existed again and were erased. Withdrew %s, %s, %s, %s and %s again."
 	if dry {
-		text = "Of %s, %d exist again. To withdraw again: %s, %s and %s."
+		text = "Of %s, %d exist again. To withdraw again: %s, %s, %s, %s and %s."
 	}
-	fields := map[string]any{"erased": done.Erased, "count": done.Count, "applications": done.Applications, "keys": done.Keys, "sessions": done.Sessions}
+	fields := map[string]any{"erased": done.Erased, "count": done.Count, "applications": done.Applications, "keys": done.Keys, "sessions": done.Sessions,
+		"proxies": done.Proxies, "reactors": done.Reactors, "suspended": done.Suspended, "kept": done.Kept}
+	proxies := "1 proxy"
+	if done.Proxies != 1 {
+		proxies = fmt.Sprint(done.Proxies, " proxies")
+	}
+	for _, h := range done.Suspended {
+		c.inform("Suspended: %s %s of tenant %s. Compare it with the log, and confirm it with --keep %s.", h.Type, h.ID, h.TenantID, h.ID)
+	}
+	for _, h := range done.Kept {
+		c.inform("Confirmed: %s %s of tenant %s.", h.Type, h.ID, h.TenantID)
+	}
 	return c.say(nil, fields, text, shell.Counted(done.Erased, "erased token"), done.Count,
-		shell.Counted(done.Applications, "application"), shell.Counted(done.Keys, "key"), shell.Counted(done.Sessions, "session"))
+		shell.Counted(done.Applications, "application"), shell.Counted(done.Keys, "key"), shell.Counted(done.Sessions, "session"),
+		proxies, shell.Counted(done.Reactors, "reactor"))
 }

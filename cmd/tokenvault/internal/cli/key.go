@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,21 +27,22 @@ func keyCommands() []*command {
 			name: "key check", summary: "check whether the master key belongs to the database", reach: inProcess,
 			about: `Opens the database with the master key. Exits with 1 if the database was
 				encrypted with another key. For a key in a KMS it also prints the URI, without
-				secrets, and how long the KMS took to respond.`,
+				secrets, and how long the KMS took to respond. The fingerprint of the root is for
+				--root.`,
 			example: "tokenvault key check --db vault.db --key-file vault.key",
 			act:     inVault(checkKey),
 		},
 		{
 			name: "key rewrap", summary: "change the master key", reach: inProcess, asks: true,
-			about: `Wraps the keys of all tenants with a new master key. The new key is in
+			about: `Wraps the root of the vault with a new master key, in one write. The new key is in
 				--key-file, --master-key or TOKENVAULT_MASTER_KEY, the old key in
 				--other-key-file, --other-master-key or TOKENVAULT_OTHER_MASTER_KEY. Either may
-				be the URI of a key in a KMS. The data does not change.
+				be the URI of a key in a KMS. The root, its fingerprint and the data do not change.
 
 				If servers are running, first give both keys to all of them. Restart each with
 				the old key and --other-key-file NEW, then each with the new key and
 				--other-key-file OLD. Run this command, and then restart them with only the new
-				key. If it is interrupted, run it again.`,
+				key.`,
 			example: "tokenvault key rewrap --db vault.db --key-file new.key --other-key-file old.key",
 			act:     rewrap,
 		},
@@ -50,18 +50,18 @@ func keyCommands() []*command {
 }
 
 func checkKey(c *call, open *vault.Vault) error {
-	uri := cmp.Or(string(c.target.MasterKey), c.getenvForKeys(masterKeyVariable))
+	uri, root := cmp.Or(string(c.target.MasterKey), c.getenvForKeys(masterKeyVariable)), open.RootFingerprint()
 	if !serve.IsKeyURI(uri) {
-		return c.say(nil, map[string]any{"ok": true}, "The master key opens this database.")
+		return c.say(nil, map[string]any{"ok": true, "root": root}, "The master key opens this database. The fingerprint of its root is %s.", root)
 	}
 	uri = keyring.ShownURI(uri)
-	v := core.CallerOf(open.Tenant(uuid.Nil)).Vault
 	began := time.Now()
-	if err := (&keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}).Holds(c.ctx); err != nil {
+	if err := core.CallerOf(open.Tenant(uuid.Nil)).Vault.Root.(*keyring.Root).Holds(c.ctx); err != nil {
 		return err
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	return c.say(nil, map[string]any{"ok": true, "uri": uri, "took_ms": took.Milliseconds()}, "The master key %s opens this database. The KMS took %s.", uri, took)
+	return c.say(nil, map[string]any{"ok": true, "uri": uri, "root": root, "took_ms": took.Milliseconds()},
+		"The master key %s opens this database. The fingerprint of its root is %s. The KMS took %s.", uri, root, took)
 }
 
 func rewrap(c *call) error {
@@ -80,7 +80,7 @@ func rewrap(c *call) error {
 		return err
 	}
 	if err := o.vault.RewrapDataKeys(c.ctx); err != nil {
-		return fmt.Errorf("%w\nrun it again to continue", err)
+		return err
 	}
-	return c.say(nil, map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. Only older backups need the old one.")
+	return c.say(nil, map[string]any{"rewrapped": true}, "The root of the vault is wrapped with the new master key. Only older backups need the old one.")
 }

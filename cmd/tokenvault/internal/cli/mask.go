@@ -14,8 +14,8 @@ import (
 // out if the token has no mask or the mask fails. Tenants see their tokens in
 // plaintext, and so do keys whose rules reveal. Plaintext must not appear on
 // a screen or in the log of a script. Data that the vault has masked stays as it
-// is, because masks must not be applied twice. An older server does not report the
-// transform, so its data counts as plaintext.
+// is, because masks must not be applied twice. Data without a transform counts as
+// plaintext.
 func masked(ctx context.Context, t *vault.Token) *vault.Token {
 	if t.Unreadable || t.Transform == vault.TransformMask || t.Transform == vault.TransformRedact {
 		return t

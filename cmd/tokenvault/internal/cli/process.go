@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
+	"github.com/seed-72ea4aab/vault/elements"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -33,11 +34,18 @@ func processCommands() []*command {
 				With --console it also serves the console, at a separate address. People sign in
 				with a link that works once: from tokenvault console link, from the file of
 				--console-link-file, or from the terminal that the server runs in. With
-				--console-header, a proxy in front signs them in.`,
+				--console-header, a proxy in front signs them in, and with --console-oidc an
+				OpenID Connect provider.
+
+				With --issuer, workloads may send the JWTs of this issuer in place of API keys.
+				docs/identity.md describes them.
+
+				With --elements it also serves card fields for web pages, at a separate
+				address, to pages of --elements-origins. docs/elements.md describes them.`,
 			example: "tokenvault serve --create-key --demo\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_KEY_FILE=master.key tokenvault serve --addr :8080 --cors-origins https://shop.example --rate-limit 100",
 			setup: func(f *flag.FlagSet) action {
 				cfg := &serve.Config{Evidence: true}
-				cfg.OpenKey = openKey
+				cfg.OpenKey, cfg.OIDC = openKey, oidc
 				cfg.Flags(f)
 				return func(c *call) error { return cfg.Serve(c.ctx, c.getenvForKeys, c.Out, c.Err) }
 			},
@@ -53,7 +61,19 @@ func processCommands() []*command {
 				return nil
 			},
 		},
-		consoleLinkCommand(), versionCommand(), completionCommand(),
+		consoleLinkCommand(), elementsCommand(), versionCommand(), completionCommand(),
+	}
+}
+
+func elementsCommand() *command {
+	return &command{
+		name: "elements sri", summary: "print the integrity of elements.js",
+		about: `Prints the hash of the elements.js that tokenvault serve --elements serves, for
+			the attribute integrity of a script element. It changes with each version.`,
+		example: "tokenvault elements sri",
+		act: func(c *call) error {
+			return c.say(nil, map[string]any{"integrity": elements.Integrity()}, "%s", elements.Integrity())
+		},
 	}
 }
 
@@ -62,9 +82,9 @@ func consoleLinkCommand() *command {
 		name: "console link", summary: "print a link that signs in once at the console of a server", reach: inProcess,
 		about: `The link works once, within ten minutes, at the server whose console is at
 			--console-url or, on this machine, at --console. The server must have the same
-			master key, and must be running. The audit log has what the user does at the
+			database, and must be running. The audit log has what the user does at the
 			console, under the user's name.`,
-		example: "tokenvault console link --key-file vault.key --user jane --role operator\ntokenvault console link --console-url https://console.example.com/",
+		example: "tokenvault console link --db vault.db --key-file vault.key --user jane --role operator\ntokenvault console link --console-url https://console.example.com/",
 		setup: func(f *flag.FlagSet) action {
 			user := f.String("user", "", "`name` of the person who will use the link; by default the actor")
 			role := f.String("role", "owner", "`role` of the person: viewer, operator or owner")
@@ -89,7 +109,11 @@ func printConsoleLink(c *call, user, roleName, addr, at string, tls bool) error 
 			return err
 		}
 	}
-	key, err := c.masterKey()
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	key, err := serve.LinkKey(c.ctx, o.vault)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Verdict is the result of a check.
@@ -145,10 +144,6 @@ func (e *Examination) Evidence(v *vault.Vault) {
 // Schema compares the migrations, and reports whether the vault can be opened.
 func (e *Examination) Schema(ctx context.Context, d *serve.Database) bool {
 	pending, err := d.Pending(ctx)
-	if errors.Is(err, storage.ErrFormerSchema) {
-		e.Fail("schema", "Use a new database, and move the data with the version that wrote the tables.", "%s", shell.FirstLine(err))
-		return false
-	}
 	if err != nil {
 		e.Fail("schema", "Give the role the right to read the vault's tables.", "the migrations cannot be read: %s", shell.FirstLine(err))
 		return false

@@ -1,0 +1,225 @@
+package httpserver
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// apiKey is a secret that a caller may send but not see.
+const apiKey = "sk_live_51H8xYz2eZvKYlo2CaGk7QpX4m"
+
+// parrot is a destination that repeats the text of its caller, and never the secret.
+type parrot struct {
+	*httptest.Server
+	more chan struct{} // tells it that the caller has got something
+}
+
+func newParrot(t testing.TB) *parrot {
+	p := &parrot{more: make(chan struct{}, 1)}
+	p.Server = httptest.NewTLSServer(http.HandlerFunc(p.serve))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *parrot) serve(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body) // sent by the test
+	text := string(raw)
+	if !strings.Contains(r.Header.Get("Authorization"), apiKey) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	pad := strings.Repeat("p", 1500)
+	switch r.URL.Path {
+	case "/pause": // the guess is at the end of a part
+		fmt.Fprint(w, pad+text)
+		w.(http.Flusher).Flush()
+		<-p.more
+		fmt.Fprint(w, "and the rest", pad)
+	case "/end":
+		fmt.Fprint(w, pad+text)
+	case "/cut":
+		fmt.Fprint(w, pad+text)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	case "/length": // less than it promises
+		w.Header().Set("Content-Length", "100000")
+		fmt.Fprint(w, pad+text)
+	case "/gzip":
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		fmt.Fprint(z, pad+text)
+		z.Close()
+	case "/header":
+		w.Header().Set("X-Text", text)
+		w.Header().Set("X-"+strings.Map(func(c rune) rune {
+			if c == '\\' || c == '%' {
+				return '-'
+			}
+			return c
+		}, text), "1")
+	}
+}
+
+// seenOnWire sends a request on a connection of its own, and returns all that its sender
+// sees: the status, the sizes of headers and chunks, and how the response ends.
+// got is called after the first chunk. If connect is not empty, it opens a tunnel
+// first.
+func seenOnWire(t testing.TB, address, connect, request string, got func()) string {
+	t.Helper()
+	conn := must.Get(net.Dial("tcp", address))(t)
+	defer conn.Close()
+	if connect != "" {
+		must.Get(io.WriteString(conn, connect))(t)
+		tunnel := textproto.NewReader(bufio.NewReader(conn))
+		must.Contain(t, "the tunnel", must.Get(tunnel.ReadLine())(t), " 200 ")
+		must.Get(tunnel.ReadLine())(t)
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	}
+	must.Get(io.WriteString(conn, request))(t)
+	in := bufio.NewReader(conn)
+	text := textproto.NewReader(in)
+	all := []string{must.Get(text.ReadLine())(t)}
+	header := must.Get(text.ReadMIMEHeader())(t)
+	must.Contain(t, "the status", all[0], " 200 ")
+	for name, values := range header {
+		if name != "Date" && name != "Svc-Trace-Id" {
+			all = append(all, fmt.Sprintf("header %d: %d", len(name), len(strings.Join(values, "|"))))
+		}
+	}
+	slices.Sort(all[1:])
+	for {
+		line, err := text.ReadLine()
+		size, _ := strconv.ParseInt(line, 16, 64)
+		if err != nil || size == 0 {
+			return strings.Join(append(all, fmt.Sprint("end ", line, err)), "\n")
+		}
+		all = append(all, "chunk "+line)
+		must.Get(io.CopyN(io.Discard, in, size+2))(t)
+		if got != nil {
+			got()
+			got = nil
+		}
+	}
+}
+
+// A caller cannot find out a secret piece by piece. Whatever part of it the caller
+// guesses, wherever the destination repeats the guess, and however it is written, all
+// that the caller observes is the same.
+func TestPartOfASecretIsNotObservable(t *testing.T) {
+	t.Parallel()
+	p := newParrot(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(p.Certificate())
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}})
+	to := strings.TrimPrefix(p.URL, "https://")
+	must.Get(v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "key", Type: vault.TypeGeneric, Data: apiKey}))(t)
+	_, pass := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{{
+		Description: "bound", Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{vault.PermissionTokenUse}, Destinations: []string{to},
+	}})
+	client := must.Get(v.Authenticate(t.Context(), pass))(t)
+	api := httptest.NewServer(Handler(v.Vault, nil))
+	defer api.Close()
+	forward := httptest.NewServer(v.ForwardProxy(nil))
+	defer forward.Close()
+
+	const common = "Authorization: Bearer {{ key }}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+	ways := map[string]func(path, text string, got func()) string{
+		"proxy": func(path, text string, got func()) string {
+			return seenOnWire(t, api.Listener.Addr().String(), "", fmt.Sprintf("POST /proxy%s HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: %s\r\nSVC-PROXY-URL: %s\r\n%sContent-Length: %d\r\n\r\n%s", path, pass, p.URL, common, len(text), text), got)
+		},
+		"forward proxy": func(path, text string, got func()) string {
+			auth := base64.StdEncoding.EncodeToString([]byte("x:" + pass))
+			connect := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Basic %s\r\n\r\n", to, to, auth)
+			return seenOnWire(t, forward.Listener.Addr().String(), connect, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", path, to, common, len(text), text), got)
+		},
+		"RoundTripper": func(path, text string, got func()) string {
+			req := must.Get(http.NewRequest("POST", p.URL+path, strings.NewReader(text)))(t)
+			req.Header.Set("Authorization", "Bearer {{ key }}")
+			req.Header.Set("Content-Type", "text/plain")
+			return readSizes(t, client.RoundTripper(p.Client().Transport), req, got)
+		},
+	}
+	forms := map[string]func(string) string{
+		"plain": func(s string) string { return s },
+		"escapes": func(s string) string {
+			out := ""
+			for _, c := range s {
+				out += fmt.Sprintf(`\u%04x`, c)
+			}
+			return out
+		},
+		"percent": func(s string) string {
+			out := ""
+			for _, c := range s {
+				out += fmt.Sprintf("%%%02x", c)
+			}
+			return out
+		},
+	}
+	for way, send := range ways {
+		for _, path := range []string{"/pause", "/end", "/cut", "/length", "/gzip", "/header"} {
+			for form, write := range forms {
+				seen := map[string]int{}
+				look := func(guess string) string {
+					var got func()
+					if path == "/pause" {
+						got = func() { p.more <- struct{}{} }
+					}
+					return send(path, write(guess), got)
+				}
+				for n := range len(apiKey) {
+					if form != "plain" && n%4 != 3 {
+						continue
+					}
+					wrong := strings.Repeat("!", len(apiKey)-n)
+					seen[look(apiKey[:n]+wrong)]++
+					seen[look(wrong+apiKey[:n])]++
+				}
+				if bits := math.Log2(float64(len(seen))); bits != 0 {
+					t.Errorf("%s, %s, %s: %.1f bits for each request: %v", way, path, form, bits, seen)
+				}
+				if whole := look(apiKey); path != "/cut" && path != "/length" && seen[whole] > 0 {
+					t.Errorf("%s, %s, %s: the whole secret is not replaced: %s", way, path, form, whole)
+				}
+			}
+		}
+	}
+}
+
+// readSizes is seenOnWire for a transport.
+func readSizes(t testing.TB, transport http.RoundTripper, req *http.Request, got func()) string {
+	t.Helper()
+	res := must.Get(transport.RoundTrip(req))(t)
+	defer res.Body.Close()
+	res.Header.Del("Date")
+	all, buf := fmt.Sprint(res.Status, len(res.Header), len(fmt.Sprint(res.Header)), res.ContentLength), make([]byte, 1<<20)
+	for {
+		n, err := res.Body.Read(buf)
+		all += fmt.Sprint(" ", n, err)
+		if err != nil {
+			return all
+		}
+		if got != nil {
+			got()
+			got = nil
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package vault_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+)
+
+const issuer = "https://issuer.example"
+
+// issuers verifies JWTs whose signature is the word good, and counts the checks.
+type issuers struct {
+	checks atomic.Int32
+	down   atomic.Bool
+}
+
+func (*issuers) Issuers() []string { return []string{issuer} }
+
+func (v *issuers) Verify(_ context.Context, jwt string) (vault.Claims, error) {
+	v.checks.Add(1)
+	if v.down.Load() {
+		return nil, fmt.Errorf("the issuer is down: %w", vault.ErrUnavailable)
+	}
+	parts := strings.Split(jwt, ".")
+	if parts[2] != "good" {
+		return nil, errors.New("the signature is wrong")
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(payload)))
+	d.UseNumber()
+	claims := vault.Claims{}
+	return claims, d.Decode(&claims)
+}
+
+// jwt returns a JWT with a subject that ends at a time.
+func jwt(iss, subject string, end time.Time, signature string) string {
+	payload := fmt.Sprintf(`{"iss":%q,"aud":"vault","sub":%q,"exp":%d}`, iss, subject, end.Unix())
+	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + "." + signature
+}
+
+func trusting(subject string) []vault.Identity {
+	return []vault.Identity{{Issuer: issuer, Audience: "vault", Claims: map[string]any{"sub": subject}}}
+}
+
+// TestWorkloads has a test for each rule about callers with a JWT. Each runs on both
+// databases.
+func TestWorkloads(t *testing.T) {
+	t.Parallel()
+	type world struct {
+		*keyWorld
+		issuers *issuers
+		jwt     string
+	}
+	workload := func(t *testing.T, w *world, typ vault.ApplicationType, permissions ...vault.Permission) *vault.Application {
+		t.Helper()
+		return must.Get(w.owner.CreateApplication(t.Context(), vault.ApplicationParams{
+			Name: "workload " + string(typ), Type: typ, Permissions: permissions, Identities: trusting("ci"), CreateKey: new(false)}))(t)
+	}
+	for name, test := range map[string]func(*testing.T, *world){
+		"a JWT acts as its application": func(t *testing.T, w *world) {
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			for _, node := range w.nodes {
+				c := authenticated(t, node, app.ID.String()+":"+w.jwt)
+				tok := must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
+				same(t, "created by", tok.CreatedBy, app.ID)
+				wantError(t, "beyond its rights", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+				page := must.Get(w.owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: tok.ID}))(t)
+				same(t, "the actor", page.Data[0].ActorID, app.ID)
+				same(t, "its name", page.Data[0].ActorName, "ci")
+			}
+		},
+		"every refusal is the same": func(t *testing.T, w *world) {
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			want := must.Err(w.nodes[0].Authenticate(t.Context(), "key_prv_unknown")).Error()
+			end := w.clock.Now().Add(time.Hour)
+			for what, key := range map[string]string{
+				"wrong signature":      app.ID.String() + ":" + jwt(issuer, "ci", end, "bad"),
+				"another subject":      app.ID.String() + ":" + jwt(issuer, "ci-evil", end, "good"),
+				"another issuer":       app.ID.String() + ":" + jwt("https://evil.example", "ci", end, "good"),
+				"another application":  w.app.ID.String() + ":" + w.jwt,
+				"no application":       uuid.NewString() + ":" + w.jwt,
+				"an id in other form":  "{" + app.ID.String() + "}:" + w.jwt,
+				"no JWT":               app.ID.String() + ":",
+				"too long":             app.ID.String() + ":" + w.jwt + strings.Repeat("A", 8<<10),
+				"an upper-case colon?": app.ID.String() + "." + w.jwt,
+			} {
+				_, err := w.nodes[0].Authenticate(t.Context(), key)
+				if !errors.Is(err, vault.ErrUnauthenticated) || err.Error() != want {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		},
+		"without an identity nothing is checked": func(t *testing.T, w *world) {
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			end := w.clock.Now().Add(time.Hour)
+			for _, key := range []string{w.app.ID.String() + ":" + w.jwt, uuid.NewString() + ":" + w.jwt, app.ID.String() + ":" + jwt("https://evil.example", "ci", end, "good")} {
+				same(t, "works", works(t, w.nodes[0], key), false)
+			}
+			same(t, "checks", int(w.issuers.checks.Load()), 0)
+		},
+		"a verified JWT is remembered for five minutes": func(t *testing.T, w *world) {
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			key := app.ID.String() + ":" + w.jwt
+			for range 3 {
+				same(t, "works", works(t, w.nodes[0], key), true)
+			}
+			same(t, "checks", int(w.issuers.checks.Load()), 1)
+			w.clock.Advance(5 * time.Minute)
+			same(t, "works", works(t, w.nodes[0], key), true)
+			same(t, "checks after five minutes", int(w.issuers.checks.Load()), 2)
+			w.issuers.down.Store(true)
+			same(t, "while the issuer is down", works(t, w.nodes[0], key), true)
+			w.clock.Advance(5 * time.Minute)
+			wantError(t, "later", must.Err(w.nodes[0].Authenticate(t.Context(), key)), vault.ErrUnavailable)
+			same(t, "other keys", works(t, w.nodes[0], w.app.Key), true)
+		},
+		"never past its end": func(t *testing.T, w *world) {
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			key := app.ID.String() + ":" + jwt(issuer, "ci", w.clock.Now().Add(time.Minute), "good")
+			same(t, "works", works(t, w.nodes[0], key), true)
+			c := authenticated(t, w.nodes[0], key)
+			w.clock.Advance(time.Minute)
+			same(t, "within the skew", works(t, w.nodes[0], key), true)
+			same(t, "checks", int(w.issuers.checks.Load()), 2)
+			w.clock.Advance(time.Minute)
+			same(t, "after it", works(t, w.nodes[0], key), false)
+			wantError(t, "a client", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})), vault.ErrUnauthenticated)
+		},
+		"a removed identity is dead": func(t *testing.T, w *world) {
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			key := app.ID.String() + ":" + w.jwt
+			for _, node := range w.nodes {
+				same(t, "before", works(t, node, key), true)
+			}
+			c := authenticated(t, w.nodes[0], key)
+			must.Get(w.owner.PatchApplication(t.Context(), app.ID, map[string]any{"identities": trusting("other")}))(t)
+			same(t, "at once on this node", works(t, w.nodes[0], key), false)
+			eventually(t, "dead on the other node", func() bool { return !works(t, w.nodes[1], key) })
+			wantError(t, "a client", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})), vault.ErrUnauthenticated)
+		},
+		"what a JWT can turn into what lasts": func(t *testing.T, w *world) {
+			ctx := t.Context()
+			app := workload(t, w, vault.ApplicationManagement, "application:create", "application:read", "application:update")
+			c := authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
+			p := vault.ApplicationParams{Name: "new", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}
+			for what, err := range map[string]error{
+				"a key of its own":         must.Err(c.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{})),
+				"a key of another":         must.Err(c.CreateApplicationKey(ctx, w.app.ID, vault.ApplicationKeyParams{ExpiresAt: w.clock.Now().Add(time.Minute)})),
+				"a regenerated key":        must.Err(c.RegenerateKey(ctx, app.ID)),
+				"another regenerated key":  must.Err(c.RegenerateKey(ctx, w.app.ID)),
+				"a new application":        must.Err(c.CreateApplication(ctx, p)),
+				"an ensured application":   must.Err(c.EnsureApplication(ctx, p)),
+				"an applied application":   must.Err(c.ApplyApplication(ctx, p)),
+				"its identities, patched":  must.Err(c.PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("thief")})),
+				"its identities, removed":  must.Err(c.PatchApplication(ctx, app.ID, vault.JSON(`{"identities":null}`))),
+				"its identities, replaced": must.Err(c.ReplaceApplication(ctx, app.ID, vault.ApplicationParams{Name: "a", Permissions: app.Permissions, Identities: trusting("thief")})),
+			} {
+				wantError(t, what, err, vault.ErrForbidden)
+			}
+			p.CreateKey = new(false)
+			must.Get(c.CreateApplication(ctx, p))(t)
+			must.Get(c.PatchApplication(ctx, app.ID, vault.JSON(`{"name":"renamed"}`)))(t)
+			ends := must.Get(w.owner.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{ExpiresAt: w.clock.Now().Add(time.Hour)}))(t)
+			err := must.Err(authenticated(t, w.nodes[0], ends.Key).PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("thief")}))
+			wantError(t, "its identities, by a key that ends", err, vault.ErrForbidden)
+		},
+		"a session that a JWT authorizes": func(t *testing.T, w *world) {
+			ctx := t.Context()
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			c := authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
+			public := authenticated(t, w.nodes[0], w.application(t, "public", vault.ApplicationPublic, "token:create").Key)
+			s := must.Get(public.CreateSession(ctx))(t)
+			grant := vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.clock.Now().Add(24*time.Hour + time.Second)}
+			wantFields(t, "for more than a day", c.AuthorizeSession(ctx, grant), "expires_at")
+			grant.ExpiresAt = w.clock.Now().Add(24 * time.Hour)
+			must.Do(t, c.AuthorizeSession(ctx, grant))
+			same(t, "works", works(t, w.nodes[0], s.SessionKey), true)
+			must.Get(w.owner.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{}))(t)
+			w.clock.Advance(2 * time.Hour) // the JWT has ended, the identity is there
+			same(t, "after the JWT", works(t, w.nodes[0], s.SessionKey), true)
+			must.Get(w.owner.PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("other")}))(t)
+			same(t, "without the identity", works(t, w.nodes[0], s.SessionKey), false)
+		},
+		"identities are checked": func(t *testing.T, w *world) {
+			p := vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Identities: trusting("ci")}
+			wantFields(t, "public", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities")
+			p.Type = vault.ApplicationPrivate
+			p.Identities[0].Issuer = issuer + "/"
+			wantFields(t, "an unknown issuer", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities[0].issuer")
+		},
+	} {
+		for database, open := range keyWorlds {
+			t.Run(name+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				v := &issuers{}
+				w := open(t, vault.Config{Identities: v})
+				test(t, &world{w, v, jwt(issuer, "ci", w.clock.Now().Add(time.Hour), "good")})
+			})
+		}
+	}
+}

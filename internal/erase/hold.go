@@ -1,0 +1,169 @@
+package erase
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/applications"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
+	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// change is the last change of an entity in the files. Without evidence its entry
+// has no revision, and then the time decides.
+type change struct {
+	revision int64
+	at       time.Time
+}
+
+// change takes in an entry about a change of an application, a proxy or a reactor.
+func (h *history) change(tenant uuid.UUID, e *entry) {
+	id, err := uuid.Parse(e.EntityID)
+	if _, known := kinds[e.EntityType]; err != nil || !known {
+		return
+	}
+	held := Held{tenant, e.EntityType, id}
+	revision, _ := audit.Revision(e.Message)
+	last := h.changed[held]
+	if e.CreatedAt.After(last.at) {
+		last.at = e.CreatedAt
+	}
+	last.revision = max(last.revision, revision)
+	h.changed[held] = last
+}
+
+// everyTenant adds the tenants that are in no file, if all is set.
+func (a again) everyTenant(ctx context.Context, v *core.Vault, all bool) error {
+	if !all {
+		return nil
+	}
+	for rec, err := range storage.AllRecords(ctx, v.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: 100}) {
+		if err != nil {
+			return err
+		}
+		a.of(uuid.UUID(rec.Tenant))
+	}
+	return nil
+}
+
+// kind reads and changes the holds of one kind of entity.
+type kind struct {
+	// read returns the hold of an entity, and when it was last changed.
+	read func(ctx context.Context, op *core.Op, rec *storage.Record) (core.Hold, time.Time, error)
+	set  func(ctx context.Context, op *core.Op, id uuid.UUID, message string, to core.Hold) error
+}
+
+// kinds are the kinds of entities that can be suspended.
+var kinds = map[string]kind{
+	audit.Application: kindOf(&applications.Records, func(a *applications.Application) (*core.Hold, time.Time, time.Time) {
+		return &a.Hold, a.CreatedAt, a.ModifiedAt
+	}),
+	audit.Proxy: kindOf(&relay.Proxies, func(x *relay.Proxy) (*core.Hold, time.Time, time.Time) {
+		return &x.Hold, x.CreatedAt, x.ModifiedAt
+	}),
+	audit.Reactor: kindOf(&runs.Reactors, func(r *runs.Reactor) (*core.Hold, time.Time, time.Time) {
+		return &r.Hold, r.CreatedAt, r.ModifiedAt
+	}),
+}
+
+func kindOf[T any](k *records.Kind[T], of func(*T) (hold *core.Hold, created, modified time.Time)) kind {
+	return kind{
+		read: func(ctx context.Context, op *core.Op, rec *storage.Record) (core.Hold, time.Time, error) {
+			item, err := k.Open(ctx, op, rec)
+			if err != nil {
+				return 0, time.Time{}, err
+			}
+			hold, created, modified := of(item)
+			if modified.IsZero() {
+				modified = created
+			}
+			return *hold, modified, nil
+		},
+		set: func(ctx context.Context, op *core.Op, id uuid.UUID, message string, to core.Hold) error {
+			_, err := k.Update(ctx, op, id, message, func(item *T) error {
+				hold, _, _ := of(item)
+				*hold = to
+				return nil
+			})
+			return err
+		},
+	}
+}
+
+// holdAgain suspends the entities of one tenant whose rows are older than the files
+// say, and confirms those that are kept. It comes before everything that changes the
+// rows. Entities that will be deleted, and keys that will be replaced, do not count.
+func holdAgain(ctx context.Context, op *core.Op, h *history, p *AgainParams, out *ErasedAgain) error {
+	for _, id := range p.Keep {
+		for name := range kinds {
+			held := Held{op.Tenant(), name, id}
+			if _, ok := h.changed[held]; !ok {
+				h.changed[held] = change{}
+			}
+		}
+	}
+	ordered := slices.SortedFunc(maps.Keys(h.changed), func(a, b Held) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	for _, held := range ordered {
+		if _, deleted := h.withdrawn[held.Type][held.ID.String()]; deleted {
+			continue
+		}
+		op, err := op.Again(ctx, "")
+		if err != nil {
+			return err
+		}
+		if err := holdOne(ctx, op, held, h.changed[held], p, out); err != nil && !errors.Is(err, fault.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func holdOne(ctx context.Context, op *core.Op, held Held, last change, p *AgainParams, out *ErasedAgain) error {
+	rec, err := op.Record(ctx, held.Type, held.ID)
+	if err != nil {
+		return err
+	}
+	k := kinds[held.Type]
+	hold, modified, err := k.read(ctx, op, rec)
+	if core.Unreadable(err) {
+		return nil // it cannot be used
+	}
+	if err != nil {
+		return err
+	}
+	revision, err := op.SealedRevision(ctx, rec) // whoever writes to the database can change its column
+	if err != nil {
+		return err
+	}
+	older := last.at.After(modified)
+	if last.revision > 0 {
+		older = last.revision > revision && !hold.Covers(last.revision)
+	}
+	logged := max(last.revision, revision, 1)
+	list, to, message := &out.Suspended, core.Hold(logged), audit.Suspended
+	switch keep := slices.Contains(p.Keep, held.ID); {
+	case keep && (older || hold.Suspended()):
+		list, to, message = &out.Kept, -max(core.Hold(logged), hold), audit.Confirmed
+	case keep || !older:
+		return nil
+	}
+	*list = append(*list, held)
+	if p.DryRun {
+		return nil
+	}
+	return k.set(ctx, op, held.ID, audit.DisplayName(held.Type)+message, to)
+}

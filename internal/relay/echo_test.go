@@ -1,0 +1,46 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+)
+
+// The search takes the tenant's turn, pays for the text that it holds back, and gives
+// all back in the end.
+func TestSearchIsChargedToTheTenant(t *testing.T) {
+	t.Parallel()
+	process := admission.New(1 << 30)
+	var busy []*admission.Room
+	for range runtime.GOMAXPROCS(0) {
+		room := process.Enter(uuid.New(), uuid.UUID{}, false, nil)
+		must.Do(t, room.Turn(t.Context()))
+		busy = append(busy, room)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	room := process.Enter(uuid.New(), uuid.UUID{}, false, nil)
+	e := &Echo{filter: filterOf("secret"), ctx: ctx, room: room}
+	if err := e.work(0); !errors.Is(err, context.Canceled) {
+		t.Errorf("while others have all turns: %v", err)
+	}
+	for _, other := range busy {
+		other.Leave()
+	}
+	must.Do(t, e.work(0))
+	must.Do(t, e.work(core.LargeBody))
+	must.Same(t, "bytes for a large response", copies*core.LargeBody, room.Held())
+	e.Close()
+	must.Same(t, "bytes at the end", 0, room.Held())
+	if err := e.work(0); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("after the end: %v", err)
+	}
+}

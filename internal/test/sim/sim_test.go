@@ -1,0 +1,243 @@
+//go:build !race
+
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/model"
+)
+
+var (
+	oneSeed = flag.Int64("seed", -1, "run the history of this seed alone; with -v print its trace")
+	runFor  = flag.Duration("for", 0, "run histories of new seeds for this long")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// With one processor, goroutines that become ready at the same moment run in the
+	// same order each time.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+const (
+	nodes    = 3
+	clients  = 4
+	requests = 40 // of each client
+)
+
+// result is the outcome of a history.
+type result struct {
+	steps    int
+	sum      uint64
+	took     time.Duration // in the history
+	struck   []strike
+	failures []string
+}
+
+// history runs a history.
+func history(t *testing.T, p plan) (r result) {
+	t.Helper()
+	t.Run(fmt.Sprint("seed ", p.seed), func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, p.seed)
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, p)
+			go w.play()
+			w.drive()
+			close(w.over)
+			w.bury()
+			r = result{w.step, w.sum, time.Since(w.began), w.struck, w.failures}
+		})
+	})
+	return r
+}
+
+func newWorld(t *testing.T, p plan) *world {
+	w := &world{
+		TB: t, plan: p, db: model.New(), key: vault.NewKey(), began: time.Now(),
+		arrived: make(chan struct{}, 1), over: make(chan struct{}), calm: true, slots: make([]*node, nodes),
+	}
+	w.book.reset()
+	return w
+}
+
+// play is the script of a history.
+func (w *world) play() {
+	defer w.finish()
+	ctx, stop := context.WithCancel(context.Background())
+	var kept sync.WaitGroup
+	for slot := range nodes {
+		kept.Go(func() { w.keep(ctx, slot) })
+	}
+	w.await(nodes)
+	var tenants []uuid.UUID
+	for n := range 2 {
+		tenant, err := w.live()[0].v.CreateTenant(ctx, fmt.Sprint("tenant ", n))
+		if err != nil {
+			w.failf("create tenant: %v", err)
+			stop()
+			return
+		}
+		tenants = append(tenants, tenant.ID)
+	}
+	w.setStorm()
+	var all sync.WaitGroup
+	for n := range clients {
+		all.Go(func() { (&client{w: w, n: n, tenants: tenants, made: map[string]string{}}).run(requests) })
+	}
+	all.Wait()
+	w.logf("the storm is over")
+	w.setCalm()
+	w.await(nodes)
+	w.settle(tenants)
+	stop()
+	kept.Wait()
+	for _, n := range w.live() {
+		if err := n.v.Close(); err != nil {
+			w.failf("close: %v", err)
+		}
+	}
+	w.check(tenants)
+}
+
+// settle lets everything come to its end, and reads what is there.
+func (w *world) settle(tenants []uuid.UUID) {
+	time.Sleep(3 * time.Minute) // longer than any hang, pause or lease
+	last := &client{w: w, n: clients, tenants: tenants}
+	for _, tenant := range tenants {
+		q := request{tenant: tenant}
+		last.must(last.sweep(q))
+		last.must(last.rotate(q))
+		for n := range 4 {
+			for t := range tenants {
+				last.must(last.get(q, fmt.Sprintf("token-%d-%d", t, n)))
+			}
+		}
+	}
+}
+
+// must makes a request that must not fail.
+func (c *client) must(q request) {
+	out := c.request(q, c.w.draw("last", 0))
+	if out.unknown || out.value == noEffect {
+		c.w.failf("%s failed in the calm", q)
+	}
+}
+
+// await waits until so many nodes are live.
+func (w *world) await(n int) {
+	for len(w.live()) < n {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// bury ends the processes that died, whose goroutines were kept until now.
+func (w *world) bury() {
+	for _, n := range w.ghosts {
+		if n.v != nil {
+			_ = n.v.Close()
+		}
+	}
+}
+
+// shrink leaves out faults of a history that fails, as long as it still fails.
+func shrink(t *testing.T, p plan, r result) (plan, result) {
+	t.Helper()
+	p.print = false
+	for size := len(r.struck); size > 0; size /= 2 {
+		for from := 0; from < len(r.struck); {
+			try := plan{seed: p.seed, leave: maps.Clone(p.leave)}
+			if try.leave == nil {
+				try.leave = map[int]bool{}
+			}
+			for _, s := range r.struck[from:min(from+size, len(r.struck))] {
+				try.leave[s.step] = true
+			}
+			if without := history(t, try); len(without.failures) > 0 {
+				p, r = try, without
+			} else {
+				from += size
+			}
+		}
+	}
+	return p, r
+}
+
+// explain says how to repeat a failure, and which faults it takes.
+func explain(p plan, r result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d failed; repeat it with go test ./internal/test/sim -run TestHistory -seed %d -v\n", p.seed, p.seed)
+	for _, f := range r.failures {
+		fmt.Fprintf(&b, "- %s\n", f)
+	}
+	fmt.Fprintf(&b, "%d of its faults are enough, in %d steps:\n", len(r.struck), r.steps)
+	for _, s := range r.struck {
+		fmt.Fprintln(&b, " ", s.line)
+	}
+	return b.String()
+}
+
+// totals sums up histories.
+type totals struct {
+	histories, steps, faults, failed int
+	took                             time.Duration
+}
+
+func (sum *totals) String() string {
+	return fmt.Sprintf("%d histories of %s, %d steps, %d faults, %d failed", sum.histories, sum.took.Round(time.Minute), sum.steps, sum.faults, sum.failed)
+}
+
+// one runs a history, and reports its failures with as few faults as possible.
+func (sum *totals) one(t *testing.T, p plan) {
+	t.Helper()
+	r := history(t, p)
+	sum.histories, sum.steps, sum.faults, sum.took = sum.histories+1, sum.steps+r.steps, sum.faults+len(r.struck), sum.took+r.took
+	if len(r.failures) > 0 {
+		sum.failed++
+		t.Error(explain(shrink(t, p, r)))
+	}
+}
+
+// TestHistory runs histories with random faults. The flag -seed runs one, and -for
+// runs new ones for a time.
+func TestHistory(t *testing.T) {
+	var sum totals
+	switch {
+	case *oneSeed >= 0:
+		sum.one(t, plan{seed: uint64(*oneSeed), print: testing.Verbose()})
+	case *runFor > 0:
+		report := time.Now().Add(time.Minute)
+		for end, seed := time.Now().Add(*runFor), uint64(time.Now().UnixNano()); time.Now().Before(end) && sum.failed < 10; seed++ {
+			sum.one(t, plan{seed: seed})
+			if time.Now().After(report) {
+				report = time.Now().Add(time.Minute)
+				fmt.Println(&sum)
+			}
+		}
+	default:
+		for seed := range uint64(shortRun) {
+			sum.one(t, plan{seed: seed})
+		}
+	}
+	t.Log(&sum)
+}
+
+// shortRun is the number of histories without a flag.
+const shortRun = 60

@@ -1,0 +1,143 @@
+//go:build !race
+
+package tampering
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+)
+
+// deniable is a key whose holder can deny its use.
+type deniable struct {
+	vault.AEAD
+	denied atomic.Bool
+}
+
+func (k *deniable) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	if k.denied.Load() {
+		return nil, vault.ErrKeyDenied
+	}
+	return k.AEAD.Encrypt(plaintext, associatedData)
+}
+
+func (k *deniable) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if k.denied.Load() {
+		return nil, vault.ErrKeyDenied
+	}
+	return k.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+// words are the only messages about a key that an outage makes.
+var words = regexp.MustCompile(`^Key (denied|available again(; unavailable since [0-9T:Z-]+)?)$`)
+
+// keyMessages returns the messages about the key of the first tenant, oldest first,
+// without those about changes of the key.
+func (a *attacked) keyMessages() (all []string) {
+	a.Helper()
+	page := must.Get(a.owners[0].ListLogs(a.Context(), vault.ListLogsParams{Operation: vault.OperationKey, PageParams: vault.PageParams{Size: 100}}))(a)
+	for _, e := range slices.Backward(page.Data) {
+		if !keySet.MatchString(e.Message) {
+			all = append(all, e.Message)
+		}
+	}
+	return all
+}
+
+var keySet = regexp.MustCompile(`^Key (set|removed)`)
+
+// serves reports whether the first tenant can be used.
+func (a *attacked) serves() bool {
+	_, err := a.owners[0].ListTokens(a.Context(), vault.ListTokensParams{})
+	return err == nil
+}
+
+// outage denies a key, changes the database, and gives the key back. It fails the
+// test unless the log then has an entry of the denial and one of the return, in
+// words of the vault.
+func (a *attacked) outage(what string, key *deniable, tamper func()) {
+	a.Helper()
+	before := len(a.keyMessages())
+	a.clock.Advance(time.Minute)
+	key.denied.Store(true)
+	eventually(a, what+": calls fail", func() bool { return !a.serves() })
+	tamper()
+	a.clock.Advance(time.Minute)
+	key.denied.Store(false)
+	eventually(a, what+": calls succeed", a.serves)
+	eventually(a, what+": the log has the denial and the return", func() bool {
+		a.clock.Advance(time.Minute) // a lease may have to end
+		now := a.keyMessages()[before:]
+		return slices.Contains(now, "Key denied") && slices.ContainsFunc(now, func(m string) bool { return words.MatchString(m) && m != "Key denied" })
+	})
+	for _, m := range a.keyMessages() {
+		if !words.MatchString(m) {
+			a.Errorf("%s: the vault has written %q", what, m)
+		}
+	}
+}
+
+// lies are bodies of records that a database writer might try.
+func lies(at time.Time) []string {
+	time := at.UTC().Format(time.RFC3339Nano)
+	future := at.Add(1000 * 3600e9).UTC().Format("2006-01-02T15:04:05Z")
+	return []string{
+		fmt.Sprintf(`{"states":["rotated by the auditor; all is well"],"since":%q}`, time),
+		fmt.Sprintf(`{"states":["denied"],"ended":%q}`, future),
+		fmt.Sprintf(`{"owner":"0196c1a0-0000-7000-8000-000000000000","began":%q,"until":%q,"ended":%q}`, future, future, future),
+		fmt.Sprintf(`{"state":"denied","at":%q}`, future),
+		fmt.Sprintf(`{"state":"ok","at":%q}`, "1999-01-01T00:00:00Z"),
+		"", "x",
+	}
+}
+
+// No row about an outage of a key puts words into an entry or keeps an entry out:
+// neither an invented row, nor an older or a missing one, nor one that a trigger
+// protects from changes.
+func TestRowsAboutKeysDoNotSpeak(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]string{"master": "key_state", "own": "own_key_state"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attack(t, func(a *attacked) {
+				master, own := &deniable{AEAD: a.key}, &deniable{AEAD: vault.NewKey()}
+				a.key = master
+				a.config = func(c *vault.Config) {
+					c.KeyAge, c.KeyGrace = 20*time.Millisecond, time.Hour
+					c.OpenKey = func(context.Context, string) (vault.AEAD, error) { return own, nil }
+				}
+				a.node(nil)
+				key := master
+				if name == "own" {
+					key = own
+					must.Do(a, a.v.SetTenantKey(a.Context(), a.owners[0].TenantID(), "test://own"))
+				}
+				stored := func() []*logRow { return a.rows("vault_records", "WHERE kind = '"+kind+"'") }
+				a.outage("the first", key, func() {})
+				old := stored()
+				if len(old) == 0 {
+					a.Fatal("there is no record of an outage")
+				}
+				for _, lie := range lies(a.clock.Now()) {
+					row := old[0].set(map[string]any{"body": []byte(lie)})
+					a.outage("invented "+lie, key, func() { a.replace(stored(), []*logRow{row}) })
+				}
+				a.outage("older", key, func() { a.replace(stored(), old) })
+				a.outage("deleted", key, func() { a.replace(stored(), nil) })
+				a.outage("again", key, func() {})
+				for _, event := range []string{"UPDATE", "INSERT"} {
+					restore := a.drops(event, "vault_records", "kind = '"+kind+"'")
+					a.outage("dropped "+event, key, func() {})
+					restore()
+				}
+			})
+		})
+	}
+}

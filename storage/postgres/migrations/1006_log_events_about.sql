@@ -1,7 +1,0 @@
--- Events of the vault's tree by the tenant they are about, 16 zeros for the whole vault.
-INSERT INTO vault_migrations (version, vault_id) SELECT 1006, vault_id FROM vault_migrations WHERE version = 1001;
-
-ALTER TABLE vault_log_events ADD COLUMN about bytea NOT NULL DEFAULT '\x00000000000000000000000000000000'::bytea;
-UPDATE vault_log_events SET about = decode(replace(convert_from(body, 'UTF8')::json ->> 'tenant', '-', ''), 'hex')
-	WHERE convert_from(body, 'UTF8')::json ->> 'tenant' IS NOT NULL;
-CREATE INDEX vault_log_events_about ON vault_log_events (tenant_id, about, n);

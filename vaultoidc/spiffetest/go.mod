@@ -1,0 +1,31 @@
+module github.com/seed-72ea4aab/vault/vaultoidc/spiffetest
+
+go 1.26.0
+
+replace (
+	github.com/seed-72ea4aab/vault => ../../
+	github.com/seed-72ea4aab/vault/vaultoidc => ../
+)
+
+require (
+	github.com/go-jose/go-jose/v4 v4.1.8
+	github.com/seed-72ea4aab/vault v0.1.0
+	github.com/seed-72ea4aab/vault/vaultoidc v0.1.0
+	github.com/spiffe/go-spiffe/v2 v2.9.0
+)
+
+require (
+	code.dny.dev/ssrf v0.3.0 // indirect
+	github.com/andybalholm/brotli v1.2.7 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/mr-tron/base58 v1.3.0 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/tink-crypto/tink-go/v2 v2.9.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

@@ -1,0 +1,257 @@
+package vaultsql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/token"
+)
+
+// ErrDrift means that tokens differ from the tags of their fields.
+var ErrDrift = errors.New("vaultsql: tokens differ from the tags of their fields: call Reapply")
+
+// CheckTags compares the tokens of dst with the tags of their fields (permission
+// token:read). It returns an error that matches [ErrDrift] and has a [FieldError] for
+// each field that differs. Call it in a test, or at the start of a program with some
+// of the oldest rows, because a changed tag splits old rows from new ones.
+//
+// CheckTags compares the type, containers, search index, dedup, mask and metadata,
+// and whether the token expires. It skips fields that have no token.
+func CheckTags(ctx context.Context, c Reader, dst ...any) error {
+	all, err := drifts(ctx, c, dst)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	errs := []error{ErrDrift}
+	for _, d := range all {
+		errs = append(errs, d.wrap(fmt.Errorf("the token has another %s", strings.Join(d.names(), ", "))))
+	}
+	return errors.Join(errs...)
+}
+
+// Reapply gives the tokens of dst what the tags of their fields say, after a tag was
+// changed (permissions token:read and token:update, and the right to see the values).
+// It returns the number of tokens that it changed. Pass some hundred rows at a time,
+// and continue after the last row: the sum of the results is the progress. A second
+// Reapply of the same rows changes nothing.
+//
+// Most changes keep the token. Type and dedup do not: the value is sealed again, and
+// the field has another id, so write the rows afterwards, in the same transaction if
+// c is a client of [vault.Client.InTx]. [Unused] finds the former tokens.
+//
+// A token that gets expires= expires this long after Reapply.
+func Reapply(ctx context.Context, c API, dst ...any) (int, error) {
+	all, err := drifts(ctx, c, dst)
+	if err != nil {
+		return 0, err
+	}
+	var again []*field
+	changed := 0
+	for _, d := range all {
+		if d.patch == nil {
+			again = append(again, d.field)
+			continue
+		}
+		if d.expires > 0 {
+			now, err := c.Now(ctx)
+			if err != nil {
+				return changed, d.wrap(err)
+			}
+			d.patch["expires_at"] = now.Add(d.expires).Format(time.RFC3339Nano)
+		}
+		if _, err := c.PatchToken(ctx, d.head().id, d.patch); err != nil {
+			return changed, d.wrap(err)
+		}
+		changed++
+	}
+	if err := resealed(ctx, c, again); err != nil {
+		return changed, err
+	}
+	return changed + len(again), nil
+}
+
+// resealed seals the values of fields in other tokens.
+func resealed(ctx context.Context, c API, fields []*field) error {
+	o := newOpener(c)
+	for _, f := range fields {
+		if f.head().state != opened {
+			o.add(f)
+		}
+	}
+	if err := o.run(ctx); err != nil {
+		return err
+	}
+	now, err := clock(ctx, c, fields)
+	if err != nil {
+		return err
+	}
+	var new []*sealing
+	for _, f := range fields {
+		s, err := newSealing(f, now)
+		if err != nil {
+			return f.wrap(err)
+		}
+		new = append(new, s)
+	}
+	return create(ctx, c, new)
+}
+
+// drift is a field whose token differs from its tag.
+type drift struct {
+	*field
+	patch   map[string]any // nil if the value needs another token
+	expires time.Duration  // from now on; zero to leave it
+}
+
+// names lists what differs.
+func (d *drift) names() []string {
+	if d.patch == nil {
+		return []string{"type or dedup"}
+	}
+	names := slices.Sorted(maps.Keys(d.patch))
+	if d.expires > 0 {
+		names = append(names, "expires_at")
+	}
+	return names
+}
+
+// drifts reads the tokens of dst and compares them with the tags. Values that are not
+// sealed are left to Seal.
+func drifts(ctx context.Context, c Reader, dst []any) ([]*drift, error) {
+	fields, err := collect(dst)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string][]*field{}
+	var ids []string
+	for _, f := range fields {
+		h := f.head()
+		if h.id == "" || h.state == fresh || !token.CanBeID(h.id) {
+			continue
+		}
+		if byID[h.id] == nil {
+			ids = append(ids, h.id)
+		}
+		byID[h.id] = append(byID[h.id], f)
+	}
+	var all []*drift
+	for some := range slices.Chunk(ids, batchSize) {
+		page, err := c.ListTokens(ctx, vault.ListTokensParams{IDs: some, PageParams: vault.PageParams{Size: batchSize}})
+		if err != nil {
+			return nil, fmt.Errorf("vaultsql: %w", err)
+		}
+		for i := range page.Data {
+			for _, f := range byID[page.Data[i].ID] {
+				d, err := f.compare(&page.Data[i])
+				if err != nil {
+					return nil, f.wrap(err)
+				}
+				if d != nil {
+					all = append(all, d)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// compare returns how a token differs from the tag of its field, or nil.
+func (f *field) compare(t *vault.Token) (*drift, error) {
+	if t.Unreadable {
+		return nil, errUnreadable
+	}
+	shared := strings.HasPrefix(t.FingerprintExpression, sharedPrefix)
+	d := &drift{field: f}
+	if t.Type != f.typ() || shared != f.tag.dedup || shared && !slices.Equal(sharedIn(t.FingerprintExpression), f.tag.containers) {
+		return d, nil
+	}
+	d.patch = map[string]any{}
+	f.compareRules(t, d.patch)
+	if err := f.compareMetadata(t, shared, d.patch); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.tag.expires > 0 && t.ExpiresAt.IsZero():
+		d.expires = f.tag.expires
+	case f.tag.expires == 0 && !t.ExpiresAt.IsZero() && !shared:
+		d.patch["expires_at"] = nil
+	}
+	if len(d.patch) == 0 && d.expires == 0 {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// compareRules adds containers, indexes and mask that differ to a patch.
+func (f *field) compareRules(t *vault.Token, patch map[string]any) {
+	containers := f.tag.containers
+	if containers == nil {
+		containers = []string{token.TypeOf(string(t.Type)).Container}
+	}
+	if !sameSet(containers, t.Containers) {
+		patch["containers"] = containers
+	}
+	indexed := slices.Contains(t.SearchIndexes, wholeValue)
+	nine := t.Type == vault.TypeSocialSecurityNumber || t.Type == vault.TypeEmployerIDNumber // indexed by default
+	empty := t.Transform != vault.TransformRedact && string(t.Data) == `""`
+	switch {
+	case nine || empty:
+	case f.tag.index && !indexed:
+		patch["search_indexes"] = []string{wholeValue}
+	case !f.tag.index && indexed:
+		patch["search_indexes"] = []string{}
+	}
+	if mask := f.maskOf(t.Data); mask != "" && maskText(t.Mask) != mask && t.Transform != vault.TransformRedact {
+		patch["mask"] = mask
+	}
+}
+
+// compareMetadata adds metadata that differ to a patch. The token of a dedup field
+// keeps the field and the person of the row that created it.
+func (f *field) compareMetadata(t *vault.Token, shared bool, patch map[string]any) error {
+	want, err := f.metadata()
+	if err != nil {
+		return err
+	}
+	differs := map[string]string{}
+	for key, value := range want {
+		if had := t.Metadata[key]; had != value && (!shared || had == "") {
+			differs[key] = value
+		}
+	}
+	if len(differs) > 0 {
+		patch["metadata"] = differs
+	}
+	return nil
+}
+
+// sameSet compares containers, which the vault writes in lower case.
+func sameSet(a, b []string) bool {
+	lower := func(list []string) []string {
+		out := []string{}
+		for _, s := range list {
+			out = append(out, strings.ToLower(s))
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	return slices.Equal(lower(a), lower(b))
+}
+
+// sharedPrefix begins the fingerprint expressions of dedup fields.
+const sharedPrefix = "vaultsql "
+
+// sharedIn returns the containers in the fingerprint expression of a dedup field.
+func sharedIn(expression string) []string {
+	words := strings.Fields(strings.TrimSuffix(expression, wholeValue))
+	if len(words) <= 2 {
+		return nil
+	}
+	return words[2:]
+}
