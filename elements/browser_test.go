@@ -134,7 +134,7 @@ func TestAuthorize(t *testing.T) {
 	})
 	p := w.open(desktop, `<vault-card api-key="KEY" container="/pci/orders/7/"></vault-card>`)
 	p.Provoked = true
-	p.fill(visa, "123")
+	p.fill(visa)
 	p.Run(`el.authorize = async (nonce) => { await fetch('/nonce', {method: 'POST', body: nonce}) }`)
 	got := p.outcome(`el.tokenize().then((token) => { window.token = token; return token })`)
 	must.Contain(t, "the token", got, `"containers":["/pci/orders/7/"]`)
@@ -168,7 +168,7 @@ func TestBadInput(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.open(desktop, card)
 	p.Provoked = true
-	p.fill(visa, "123")
+	p.fill(visa)
 	for _, c := range []struct{ set, want string }{
 		{`el.setAttribute('api-key', '')`, "unauthorized | true"},
 		{`el.setAttribute('api-key', 'secret')`, "unauthorized | true"},
@@ -225,7 +225,7 @@ func TestBadInput(t *testing.T) {
 	p.Run(`log.length = 0; document.body.append(el)`)
 	p.until(`log.some(([name]) => name === 'ready')`)
 	must.Get(w.Owner.RegenerateKey(t.Context(), w.Public.ApplicationID()))(t)
-	p.fill(visa, "123")
+	p.fill(visa)
 	must.Contain(t, "a revoked key", p.outcome(`el.tokenize()`), "unauthorized | true")
 	p.AwaitComplaint("The server does not know the API key.")
 }

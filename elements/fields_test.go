@@ -85,7 +85,7 @@ func TestNetworksAreAwaited(t *testing.T) {
 		}
 	})
 	p := w.open(desktop, card)
-	p.fill("4970100000000154", "123")
+	p.fill("4970100000000154")
 	p.Run(`window.early = outcome(el.tokenize())`)
 	close(goOn)
 	must.Contain(t, "too early", p.Value(`early`), `invalid | true | {"network":"network_required"}`)
@@ -101,7 +101,7 @@ func TestElementsInThePage(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.open(desktop, card+`<div id="other"></div>`)
 	p.Provoked = true
-	p.fill(visa, "123")
+	p.fill(visa)
 
 	// Another element does not disturb the first one.
 	p.Run(`window.second = el.cloneNode(); second.texts = {labels: {frame: 'Gift card'}}; window.isReady = new Promise((done) => second.addEventListener('ready', done)); document.body.append(second)`)

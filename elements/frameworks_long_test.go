@@ -101,7 +101,7 @@ func TestFrameworks(t *testing.T) {
 			p := w.load(desktop, page)
 			p.Await(`document.querySelector('vault-card') !== null`)
 			p.Run(recordEvents)
-			p.fill(visa, "123")
+			p.fill(visa)
 			p.Await(`document.getElementById('brand').textContent === 'visa'`)
 			p.Press(kb.Enter)
 			p.Await(`document.getElementById('submits').textContent === '1'`)
