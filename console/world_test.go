@@ -100,7 +100,6 @@ type world struct {
 	*vaulttest.Vault
 	t        *testing.T
 	rec      *console.Recorder
-	keys     *keyGate
 	server   *httptest.Server
 	sent     *record
 	secrets  []string
@@ -111,33 +110,6 @@ type world struct {
 	dead     uuid.UUID
 	stop     chan struct{}
 	receiver *httptest.Server
-}
-
-// keyGate is an observer that can block the calls of a rotation that seal under
-// the master key.
-type keyGate struct {
-	mu   sync.Mutex
-	open chan struct{} // nil while the gate is open
-}
-
-// shut shuts the gate until open is called.
-func (g *keyGate) shut() (open func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gate := make(chan struct{})
-	g.open = gate
-	return func() { close(gate) }
-}
-
-// Start implements vault.Observer.
-func (g *keyGate) Start(ctx context.Context, w vault.Event) (context.Context, func(error)) {
-	g.mu.Lock()
-	gate := g.open
-	g.mu.Unlock()
-	if gate != nil && w.Kind == vault.EventKey && w.Name == "encrypt" {
-		<-gate
-	}
-	return ctx, func(error) {}
 }
 
 var errStranger = errors.New("no role")
@@ -167,12 +139,17 @@ func trailed(c *vault.Config) {
 
 func newWorldOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Config)) *world {
 	t.Helper()
-	w := &world{t: t, rec: console.NewRecorder(), keys: &keyGate{}, sent: &record{}, stop: make(chan struct{})}
-	config := &vault.Config{Observer: vault.Observers(w.rec, w.keys), Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
+	return newWorldIn(t, func(cfg *vault.Config) *vaulttest.Vault { return vaulttest.Open(t, ":memory:", cfg) }, runtime, adjust...)
+}
+
+func newWorldIn(t *testing.T, open func(*vault.Config) *vaulttest.Vault, runtime script.Runtime, adjust ...func(*vault.Config)) *world {
+	t.Helper()
+	w := &world{t: t, rec: console.NewRecorder(), sent: &record{}, stop: make(chan struct{})}
+	config := &vault.Config{Observer: w.rec, Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
 	for _, a := range adjust {
 		a(config)
 	}
-	w.Vault = vaulttest.Open(t, ":memory:", config)
+	w.Vault = open(config)
 	w.receiver = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(w.receiver.Close)
 	w.fill()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,13 +57,13 @@ func TestTenantKeyIsSwitched(t *testing.T) {
 	}
 	succeed(t, t.TempDir(), env, "tenant", "set-key", "Acme", "--remove")
 	entries := succeed(t, t.TempDir(), env, "log", "list", "--operation", "key", "--json")
-	messages := regexp.MustCompile(`"message":"(Key [a-z ]*[a-z])`).FindAllStringSubmatch(entries, -1)
-	back := "Key available again" // newest first
-	for i, want := range []string{"Key removed", back, "Key unreachable", back, "Key unreachable", back, "Key denied", "Key set"} {
-		if len(messages) != 8 || messages[i][1] != want {
-			t.Fatalf("entry %d: want %s in\n%s", i, want, entries)
-		}
+	var messages []string
+	for _, m := range regexp.MustCompile(`"message":"(Key [a-z ]*[a-z])`).FindAllStringSubmatch(entries, -1) {
+		messages = append(messages, m[1])
 	}
+	messages = slices.Compact(messages) // nodes that see a change at the same time each have an entry
+	back := "Key available again"       // newest first
+	must.Same(t, "entries", []string{"Key removed", back, "Key unreachable", back, "Key unreachable", back, "Key denied", "Key set"}, messages)
 	t.Logf("%s", succeed(t, t.TempDir(), env, "log", "verify"))
 	h.set(t, "denied")
 	succeed(t, t.TempDir(), env, "token", "get", "tok-1")

@@ -43,6 +43,7 @@ func TestLookupsCompareKeys(t *testing.T) {
 	want := map[string]int{
 		"internal/core/revision.go":     1, // Lookup itself, on the storage
 		"internal/core/authenticate.go": 1, // API keys and session keys
+		"internal/core/workload.go":     1, // applications of JWTs
 		"internal/records/records.go":   1, // names of applications, reactors and proxies
 		"internal/sessions/sessions.go": 1, // nonces
 		"internal/tenants/tenants.go":   1, // names of tenants

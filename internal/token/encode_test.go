@@ -32,6 +32,9 @@ func TestBodySurvivesItsEncoding(t *testing.T) {
 			if err := got.Decode(b.Encode([]byte{})); err != nil {
 				t.Fatalf("%s of %d: %v", name, n, err)
 			}
+			if b.Hashes == nil {
+				b.Hashes = []byte{} // decoding makes no difference
+			}
 			must.Same(t, fmt.Sprintf("%s of %d, decoded", name, n), b, got, cmp.AllowUnexported(Body{}))
 		}
 	}

@@ -134,13 +134,13 @@ func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
 // excludes the race detector.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	got, err := groupsOf("../../..", options{packages: []string{"./internal/test/testrun", "./internal/form", "./internal/query", "./internal/test/tampering"}})
+	got, err := groupsOf("../../..", options{packages: []string{"./internal/test/testrun", "./internal/trace", "./internal/form", "./internal/test/tampering"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []group{
 		{dir: "../../..", race: true, packages: []string{module + "/internal/test/testrun"}},
-		{dir: "../../..", packages: []string{module + "/internal/test/tampering", module + "/internal/query", module + "/internal/form"}},
+		{dir: "../../..", packages: []string{module + "/internal/test/tampering", module + "/internal/form", module + "/internal/trace"}},
 	}
 	must.Same(t, "plan", want, got, cmp.AllowUnexported(group{}))
 	if _, err := groupsOf("../../..", options{packages: []string{"./nowhere"}}); err == nil {
