@@ -357,7 +357,9 @@ func (s *SignIn) accept(w http.ResponseWriter, r *http.Request, a attempt, code 
 func (s *SignIn) keep(id string, begun session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.sessions, func(_ [sha256.Size]byte, old session) bool { return !s.verifier.now().Before(old.ends) })
+	if len(s.sessions) >= maxSessions {
+		maps.DeleteFunc(s.sessions, func(_ [sha256.Size]byte, old session) bool { return !s.verifier.now().Before(old.ends) })
+	}
 	for len(s.sessions) >= maxSessions {
 		var first [sha256.Size]byte
 		var ends time.Time
