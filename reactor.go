@@ -329,7 +329,8 @@ type JobInfo struct {
 	ID        uuid.UUID `json:"id"`
 	ReactorID uuid.UUID `json:"reactor_id,omitzero"`
 	// State is waiting (until it is due, or for a worker), running (a node has it),
-	// or dead (failed for good; it can be retried for 30 days).
+	// dead (failed for good; it can be retried for 30 days), or unreadable (it does not
+	// open, so it never runs).
 	State string `json:"state"`
 	// Step is the next step: run or deliver.
 	Step     string `json:"step,omitempty"`

@@ -250,6 +250,16 @@ func (op *Op) Open(ctx context.Context, p *seal.Location, version int, sealed []
 	return plain, nil
 }
 
+// OpenSealed is [Op.Open] for a stored response or a job. One that does not open raises
+// an alarm.
+func (op *Op) OpenSealed(ctx context.Context, p *seal.Location, version int, sealed []byte) ([]byte, error) {
+	plain, err := op.Open(ctx, p, version, sealed)
+	if Unreadable(err) {
+		err = op.Vault.Alarm(ctx, AlarmUnreadable, op.Tenant(), Entity{Type: p.Entity, ID: p.ID}, err)
+	}
+	return plain, err
+}
+
 // SealRecord fills in the record's sealed document. All other columns must already
 // be set. Rev must be the revision that the record will have.
 func (op *Op) SealRecord(rec *storage.Record, doc any) error {

@@ -144,6 +144,9 @@ func (s *completion) readReminders(ctx context.Context) error {
 		if err == nil {
 			err = s.op.OpenRecord(ctx, rec, &n)
 		}
+		if core.Unreadable(err) {
+			continue // there was an alarm; the other reminders count
+		}
 		if err != nil {
 			return err
 		}
@@ -229,10 +232,14 @@ func (s *completion) claims(ctx context.Context) error {
 }
 
 // withdraw replaces a stored response that depends on an erased token by an
-// empty response, which is never replayed.
+// empty response, which is never replayed. One that does not open is never replayed
+// either, and does not keep the others.
 func (s *completion) withdraw(ctx context.Context, row *storage.Sealed) (bool, error) {
 	location := seal.ClaimLocation(row.Key)
-	plain, err := s.op.Open(ctx, &location, row.KeyVersion, row.Body)
+	plain, err := s.op.OpenSealed(ctx, &location, row.KeyVersion, row.Body)
+	if core.Unreadable(err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -297,10 +304,13 @@ func (s *completion) jobs(ctx context.Context, dead bool) error {
 }
 
 // job deletes a job if it depends on an erased token. If another node has
-// just taken the job, it is read again.
+// just taken the job, it is read again. One that does not open never runs.
 func (s *completion) job(ctx context.Context, row *storage.Job) error {
 	for range core.MaxAttempts {
 		job, err := runs.OpenJob(ctx, s.op, row)
+		if core.Unreadable(err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

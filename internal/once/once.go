@@ -124,7 +124,7 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 		return Response{}, false, fault.ErrInProgress
 	}
 	location := seal.ClaimLocation(r.key)
-	plain, err := r.Open(ctx, &location, claim.KeyVersion, claim.Answer)
+	plain, err := r.OpenSealed(ctx, &location, claim.KeyVersion, claim.Answer)
 	if err != nil {
 		return Response{}, false, err
 	}

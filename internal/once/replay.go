@@ -66,7 +66,9 @@ func Judge(ctx context.Context, op *core.Op, on *core.Depends) error {
 	return op.LogReads(ctx, audit.Use, seen...)
 }
 
-// rowsOf reads the rows of the used tokens, without decrypting them.
+// rowsOf reads the rows of the used tokens. It opens each, because whoever writes to
+// the database can change the columns that decide. A row that does not open raises an
+// alarm, and counts as gone.
 func rowsOf(ctx context.Context, op *core.Op, uses []core.TokenUse) (map[uuid.UUID]*storage.Token, error) {
 	var ids []string
 	for i := range uses {
@@ -77,6 +79,10 @@ func rowsOf(ctx context.Context, op *core.Op, uses []core.TokenUse) (map[uuid.UU
 	rows := map[uuid.UUID]*storage.Token{}
 	for piece := range slices.Chunk(ids, rowsAtOnce) {
 		some, err := tokens.Rows(ctx, op, piece)
+		if err != nil {
+			return nil, err
+		}
+		some, err = tokens.Genuine(ctx, op, nil, some)
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,8 @@ const (
 	Waiting State = "waiting" // for its time, or for a worker
 	Running State = "running" // leased by a node
 	Dead    State = "dead"    // given up
+	// Unreadable is the state of a row that does not open. It never runs.
+	Unreadable State = "unreadable"
 )
 
 // Info describes a job. It contains nothing of its arguments or result.
@@ -64,7 +66,9 @@ func List(ctx context.Context, op *core.Op, p Filter) ([]Info, error) {
 	}
 	list := make([]Info, len(rows))
 	for i := range rows {
-		if list[i], _, err = info(ctx, op, &rows[i]); err != nil {
+		if list[i], _, err = info(ctx, op, &rows[i]); core.Unreadable(err) {
+			list[i].State = Unreadable
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +164,7 @@ func OpenJob(ctx context.Context, op *core.Op, row *storage.Job) (*Job, error) {
 		return nil, nil
 	}
 	location := seal.JobLocation(row.ID)
-	plain, err := op.Open(ctx, &location, row.KeyVersion, row.Payload)
+	plain, err := op.OpenSealed(ctx, &location, row.KeyVersion, row.Payload)
 	if err != nil {
 		return nil, err
 	}

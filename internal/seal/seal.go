@@ -19,6 +19,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -217,7 +218,7 @@ func RecordLocation(rec *storage.Record) Location {
 
 // ClaimLocation returns the location of the response in an idempotency claim.
 func ClaimLocation(key storage.Key) Location {
-	return Location{Entity: "claim", ID: string(key[:]), Field: "answer"}
+	return Location{Entity: "claim", ID: hex.EncodeToString(key[:]), Field: "answer"}
 }
 
 // JobLocation returns the location of a job's payload.
