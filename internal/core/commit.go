@@ -8,11 +8,12 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Ledger learns of the log entries that a vault writes. Package evident has the
+// Ledger learns of the log entries that a vault writes. Package notary has the
 // implementation.
 type Ledger interface {
 	// Expect remembers entries that are about to be written. own is set if their
@@ -110,7 +111,7 @@ func (op *Op) readExpected(ctx context.Context, from storage.ReadLogger, r *stor
 	l.Expect(op.Tenant(), entry, true, false)
 	t, err := from.ReadToken(ctx, *r)
 	switch {
-	case errors.Is(err, storage.ErrNotFound):
+	case errors.Is(err, storage.ErrNotFound), err == nil && !audit.Known(t.Type): // the vault did not write such a type
 		l.Failed(op.Tenant(), entry)
 	case err == nil:
 		entry[0].EntityType = t.Type

@@ -95,6 +95,9 @@ type Config struct {
 	// OtherMacs returns further valid MACs of the data, for a tenant whose key was
 	// replaced. It may be nil.
 	OtherMacs func(ctx context.Context, tenant uuid.UUID, data []byte) ([]evidence.Mac, error)
+	// KnownType reports whether an entry may be about entities of a type. The MAC of a
+	// read does not cover the type, so another text would be a stranger's. It may be nil.
+	KnownType func(entityType string) bool
 	// Tenants returns up to limit tenants that may have a log. They are ordered
 	// by id and start after the given one.
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)

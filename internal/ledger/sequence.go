@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -268,8 +269,9 @@ func (s *growth) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginning is a time before every entry.
-var beginning = time.UnixMicro(1)
+// beginning is the earliest time that a row can have, so that a query returns rows with
+// times that no entry has, too.
+var beginning = time.UnixMicro(math.MinInt64)
 
 // following returns a query for the entries after a place, or from the first on, or
 // for their ids alone.
@@ -345,8 +347,12 @@ func (s *growth) judge(ctx context.Context, row *storage.Log, kind evidence.Kind
 }
 
 // kindOf returns the kind of an entry that is in no tree, and its MAC. The kind is
-// zero if the vault did not write the entry: every entry has a valid MAC.
+// zero if the vault did not write the entry: every entry has a valid MAC, and a type that
+// the vault knows.
 func (l *Ledger) kindOf(ctx context.Context, tenant uuid.UUID, row *storage.Log, e *evidence.Entry, kind evidence.Kind) (evidence.Kind, evidence.Mac, error) {
+	if l.c.KnownType != nil && !l.c.KnownType(e.EntityType) {
+		return 0, evidence.Mac{}, nil
+	}
 	for _, is := range []evidence.Kind{kind, evidence.KindVault} {
 		mac, err := l.macAs(ctx, is, tenant, e)
 		if err != nil || mac == evidence.Mac(row.Mac) {

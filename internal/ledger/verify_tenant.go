@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/maphash"
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -240,13 +241,21 @@ func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, 
 // compares sums over the ids of both, which needs no memory. Only if the sums
 // differ does it compare the ids one by one.
 func (t *tenantCheck) rows() error {
+	// No entry has this id, and a query for the entries after it does not return it.
+	first, err := t.l.c.Store.LogsByRef(t.ctx, t.tree.Tenant, []storage.LogRef{{Seq: math.MinInt64}})
+	if err != nil {
+		return err
+	}
+	if len(first) > 0 {
+		t.find(t.id, -1, evidence.Forged)
+	}
 	var all, later uint64
 	if err := t.follow(following(t.id, nil, nil, true), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
 		return err
 	}
 	// These entries are read last. A new entry can then not be in all and
 	// missing here.
-	err := t.unsequenced(func(l *storage.Log, kind evidence.Kind) error {
+	err = t.unsequenced(func(l *storage.Log, kind evidence.Kind) error {
 		later += t.hash(l.ID)
 		return t.newRow(l, kind)
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
+	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -104,7 +105,7 @@ func Open(ctx context.Context, v *core.Vault, c Config) (*Keeper, error) {
 	set := k.keys.Load()
 	lc := ledger.Config{
 		Store: k.store, Name: set.signers[0].Name(), Signers: set.signers, Keys: set.verifiers,
-		Mac: k.mac, OtherMacs: k.otherMacs, Tenants: k.tenants, Living: k.living, Stored: k.checkStored, Compare: k.compare, Anchors: c.Anchors, Refresh: k.refresh,
+		Mac: k.mac, OtherMacs: k.otherMacs, KnownType: audit.Known, Tenants: k.tenants, Living: k.living, Stored: k.checkStored, Compare: k.compare, Anchors: c.Anchors, Refresh: k.refresh,
 		Now: v.Now,
 		Alarm: func(a ledger.Alarm) {
 			v.Logger.Error("evidence: "+a.Text, "alarm", string(a.Kind), "tenant_id", a.Tenant, "entry_id", a.Entry)

@@ -75,7 +75,8 @@ func (b *logBounds) place(f *storage.LogFollowing) (*logPlace, error) {
 	p := &logPlace{}
 	err := sqlstore.DecodePlace(f.After, p)
 	if err == nil && (p.Cluster != b.cluster || p.Xid > b.next) {
-		p = b.history(max(p.Since, p.Seen-overlap.Microseconds()))
+		const hour = int64(overlap / time.Microsecond)
+		p = b.history(max(p.Since, max(p.Seen, math.MinInt64+hour)-hour))
 	}
 	if err == nil && !p.Live && p.Xid == 0 {
 		p.Xid = b.settled // the end of history was not known before

@@ -41,7 +41,7 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		p.ID = highestID
 		return nil, sqlstore.EncodePlace(p), nil // entries written since then come after the place
 	default:
-		p.Since = f.From.UnixMicro()
+		p.Since, p.Seq = f.From.UnixMicro(), math.MinInt64
 		p.ID = sqlstore.FirstID(p.Since)
 	}
 	last := int64(math.MaxInt64)
@@ -69,7 +69,7 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 // followed reads the entries after a place, up to the number last. An index alone
 // has the ids.
 func (s *Store) followed(ctx context.Context, f *storage.LogFollowing, p *logPlace, last int64) ([]storage.Log, error) {
-	const after = `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ? AND l.id > ?`
+	const after = `l.tenant_id = ? AND (l.seq, l.id) > (?, ?) AND l.seq <= ? AND l.id >= ?`
 	const order = ` ORDER BY l.seq, l.id LIMIT ?`
 	first := sqlstore.FirstID(p.Since)
 	if f.IDsOnly {

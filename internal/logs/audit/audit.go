@@ -185,6 +185,11 @@ func EntityTypes(full bool) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return name == Log })
 }
 
+var known = EntityTypes(true)
+
+// Known reports whether the vault writes entries about entities of a type.
+func Known(entityType string) bool { return slices.Contains(known, entityType) }
+
 // DisplayName returns a system name for people: us_bank_account_number
 // becomes US Bank Account Number.
 func DisplayName(name string) string {
