@@ -25,6 +25,7 @@ type pass struct {
 	last  uuid.UUID // the last tenant that was verified
 	steps int64     // so far
 	bad   bool      // tampering was found
+	runs  bool      // it has not ended
 	// done is the end of the last complete verification, and ok its result.
 	done time.Time
 	ok   bool
@@ -34,7 +35,7 @@ type pass struct {
 const passSize = 16 + 16 + 3*8 + 8 + 1
 
 func (p *pass) apply(e *evidence.Event) {
-	p.owner, p.began, p.at, p.last, p.steps, p.bad = e.ID, micro(e.Began), micro(e.Time), e.Last, e.Count, e.Bad
+	p.owner, p.began, p.at, p.last, p.steps, p.bad, p.runs = e.ID, micro(e.Began), micro(e.Time), e.Last, e.Count, e.Bad, !e.Done
 	if e.Done {
 		p.done, p.ok = p.at, !e.Bad
 	}
@@ -63,6 +64,9 @@ func (p *pass) encode(b []byte) []byte {
 	if p.ok {
 		flags |= 2
 	}
+	if p.runs {
+		flags |= 4
+	}
 	return append(b, flags)
 }
 
@@ -74,7 +78,7 @@ func (p *pass) decode(b []byte) {
 			*t = time.UnixMicro(us).UTC()
 		}
 	}
-	p.steps, p.bad, p.ok = int64(binary.BigEndian.Uint64(b[56:])), b[64]&1 != 0, b[64]&2 != 0
+	p.steps, p.bad, p.ok, p.runs = int64(binary.BigEndian.Uint64(b[56:])), b[64]&1 != 0, b[64]&2 != 0, b[64]&4 != 0
 }
 
 // maxClockAhead is how far the clock of another node may be ahead.
@@ -89,8 +93,11 @@ func (p *pass) age(now time.Time) time.Duration {
 	return now.Sub(p.done)
 }
 
-// runs reports whether the verification has not ended.
-func (p *pass) runs() bool { return p.began.After(p.done) }
+// leased reports whether the node that verifies may be at work. A node whose clock is far
+// ahead does not keep the others from verifying.
+func (p *pass) leased(now time.Time) bool {
+	return p.runs && p.at.Add(passLease).After(now) && !p.at.After(now.Add(maxClockAhead))
+}
 
 const (
 	// passLease is how long a node that verifies may be silent.
@@ -121,11 +128,11 @@ func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration)
 	switch is := &r.is; {
 	case failed != nil && !errors.Is(failed, ErrSuspended) && !errors.Is(failed, ErrTampered):
 		return failed
-	case r.alone && r.fresh, is.runs() && is.owner != l.id && is.at.Add(passLease).After(now), !is.runs() && is.age(now) < interval:
+	case r.alone && r.fresh, is.owner != l.id && is.leased(now), !is.runs && is.age(now) < interval:
 		return nil
 	}
 	r.next = evidence.Event{Kind: evidence.EventVerified, ID: l.id, Began: now}
-	if is := &r.is; is.runs() && !r.alone {
+	if is := &r.is; is.runs && !r.alone {
 		r.next.Began, r.next.Last, r.next.Count, r.next.Bad = is.began, is.last, is.steps, is.bad
 	}
 	return r.verify(ctx)
@@ -261,7 +268,7 @@ func (l *Ledger) watchPass(w *watched, interval time.Duration) {
 	l.mu.Lock()
 	is, began, suspended := l.vault.tenants.pass, l.vault.tenants.began, l.vault.suspended != ""
 	l.mu.Unlock()
-	due := is.runs() || is.age(now) >= interval
+	due := is.runs || is.age(now) >= interval
 	if w.at.IsZero() || !due || suspended || is != w.pass {
 		*w = watched{is, now}
 	}

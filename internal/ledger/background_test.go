@@ -79,6 +79,9 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 		"the interval has not passed":   {e: evidence.Event{Began: now.Add(-time.Hour), Done: true}, recordedAt: time.Minute},
 		"the interval has passed":       {e: evidence.Event{Began: now.Add(-3 * time.Hour), Done: true}, runs: true, recordedAt: 2 * time.Hour},
 		"the end is in the future":      {e: evidence.Event{Began: now.Add(-3 * time.Hour), Done: true}, runs: true, recordedAt: -2 * time.Hour},
+		"a clock ahead has begun it":    {e: evidence.Event{Began: now.Add(24 * time.Hour), Last: last}, runs: true, continues: true, recordedAt: passLease},
+		"a clock ahead has ended it":    {e: evidence.Event{Began: now.Add(24 * time.Hour), Done: true}, recordedAt: time.Minute},
+		"its last step is far ahead":    {e: evidence.Event{Began: now.Add(-time.Hour), Last: last}, runs: true, continues: true, recordedAt: -24 * time.Hour},
 		"the other has found something": {e: evidence.Event{Began: now.Add(-time.Hour), Last: last, Bad: true}, runs: true, continues: true, recordedAt: passLease},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +103,8 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 			must.Same(t, "began again", !test.continues, is.began.After(test.e.Began))
 			must.Same(t, "result", !test.e.Bad, is.ok)
 			must.Same(t, "the end is known to others", is.done, r.open().Status().Verified)
+			must.Do(t, node.verifyInBackground(t.Context(), time.Hour))
+			must.Same(t, "the next one waits for the interval", true, is == node.vault.tenants.pass)
 		})
 	}
 }
