@@ -4,20 +4,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 )
 
 // MaxAge is how long a value is used, on the real clock, from the start of
 // its reading.
 const MaxAge = time.Second
 
-// maxEntries is the maximum size of a cache. A full cache is emptied.
+// maxEntries is the maximum size of a cache.
 const maxEntries = 50_000
 
 // Cache keeps values by key for MaxAge after they were read, and at most until
 // something is revoked on this node.
 type Cache[K comparable, V any] struct {
 	mu      sync.RWMutex
-	entries map[K]entry[V]
+	entries bounded.Map[K, entry[V]]
 	gen     atomic.Uint64 // counts the revocations on this node
 }
 
@@ -27,7 +29,7 @@ type entry[V any] struct {
 }
 
 // NewCache returns an empty cache.
-func NewCache[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{entries: map[K]entry[V]{}} }
+func NewCache[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{} }
 
 // Get returns a value if it is not too old.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
@@ -75,10 +77,7 @@ func (r Reading[K, V]) Keep(value V) {
 	if c.gen.Load() != r.Stamp.gen {
 		return
 	}
-	if len(c.entries) >= maxEntries {
-		clear(c.entries)
-	}
-	c.entries[r.key] = entry[V]{value, r.Stamp.asked}
+	c.entries.Put(maxEntries, r.key, entry[V]{value, r.Stamp.asked})
 }
 
 // Drop deletes a value that is too old.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/identity"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -100,8 +101,7 @@ func (id Identity) UsedKeyEnd() time.Time { return id.who.shown.key.ExpiresAt }
 // keyUseEvery is how precise the last use of a key is.
 const keyUseEvery = time.Hour
 
-// maxUsedKeys bounds the number of keys whose last use a node remembers. Beyond it, all
-// are forgotten.
+// maxUsedKeys bounds the number of keys whose last use a node remembers.
 const maxUsedKeys = 100_000
 
 // closeUses is how long the last writes of uses may delay the end of a vault.
@@ -112,8 +112,8 @@ const closeUses = 2 * time.Second
 // once an hour. The zero value is ready.
 type keyUses struct {
 	mu      sync.Mutex
-	seen    map[uuid.UUID]time.Time
-	waiting map[uuid.UUID]keyUse
+	seen    bounded.Map[uuid.UUID, time.Time]
+	waiting bounded.Map[uuid.UUID, keyUse]
 }
 
 // keyUse is a use of a key that is to be written.
@@ -134,10 +134,8 @@ func (v *Vault) noteUse(tenant, key uuid.UUID, stored, at time.Time) {
 	if at.Sub(last) < keyUseEvery {
 		return
 	}
-	if u.seen == nil || len(u.seen) >= maxUsedKeys {
-		u.seen, u.waiting = map[uuid.UUID]time.Time{}, map[uuid.UUID]keyUse{}
-	}
-	u.seen[key], u.waiting[key] = at, keyUse{tenant, at}
+	u.seen.Put(maxUsedKeys, key, at)
+	u.waiting.Put(maxUsedKeys, key, keyUse{tenant, at})
 }
 
 // WriteUses writes when keys were last used. A failed write is not repeated, because
@@ -146,7 +144,7 @@ func (v *Vault) WriteUses(ctx context.Context) {
 	u := &v.keyUses
 	u.mu.Lock()
 	waiting := u.waiting
-	u.waiting = map[uuid.UUID]keyUse{}
+	u.waiting = nil
 	u.mu.Unlock()
 	for key, use := range waiting {
 		err := v.writeUse(ctx, key, use)

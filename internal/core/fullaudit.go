@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/pace"
@@ -27,7 +28,7 @@ const (
 // denials counts denied calls between two entries.
 type denials struct {
 	mu  sync.Mutex
-	all map[denialKey]*denial
+	all bounded.Map[denialKey, *denial]
 }
 
 // denialKey identifies a call of an application. The application is zero for the
@@ -52,10 +53,7 @@ func (d *denials) add(key denialKey, c Caller, permission string, now time.Time)
 	defer d.mu.Unlock()
 	one := d.all[key]
 	if one == nil {
-		if d.all == nil || len(d.all) >= maxDenials {
-			d.all = map[denialKey]*denial{}
-		}
-		d.all[key] = &denial{caller: c, permission: permission, entered: now}
+		d.all.Put(maxDenials, key, &denial{caller: c, permission: permission, entered: now})
 		return 1
 	}
 	one.caller, one.permission = c, permission

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -32,7 +33,7 @@ type ownKeyState struct {
 // empty.
 type ownKeysSeen struct {
 	mu   sync.Mutex
-	seen map[uuid.UUID]ownKeySeen
+	seen bounded.Map[uuid.UUID, ownKeySeen]
 }
 
 // ownKeySeen is the last observed state of a key that is in the log.
@@ -57,10 +58,7 @@ func (s *ownKeysSeen) note(tenant uuid.UUID, c keyring.KeyChange) {
 			now.since = c.At
 		}
 	}
-	if s.seen == nil || len(s.seen) >= maxRevisions {
-		s.seen = map[uuid.UUID]ownKeySeen{}
-	}
-	s.seen[tenant] = now
+	s.seen.Put(maxRevisions, tenant, now)
 }
 
 // ownKeyChanged enters a change of state of a key in the logs of its tenants, unless

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -59,11 +60,11 @@ type recordKey struct {
 // reactor and proxy. The zero value is empty.
 type revisions struct {
 	mu   sync.Mutex
-	seen map[recordKey]int64
-	keys map[storage.Key]recordKey // applications by API key
+	seen bounded.Map[recordKey, int64]
+	keys bounded.Map[storage.Key, recordKey] // applications by API key
 }
 
-// maxRevisions bounds the number of entries. Beyond it, all are forgotten.
+// maxRevisions bounds the number of entries.
 const maxRevisions = 100_000
 
 // tracked reports whether nodes remember the revisions of a kind of records. They
@@ -79,10 +80,7 @@ func (r *revisions) note(key recordKey, revision int64) bool {
 	if seen, ok := r.seen[key]; ok && revision < seen {
 		return false
 	}
-	if r.seen == nil || len(r.seen) >= maxRevisions {
-		r.seen, r.keys = map[recordKey]int64{}, map[storage.Key]recordKey{}
-	}
-	r.seen[key] = revision
+	r.seen.Put(maxRevisions, key, revision)
 	return true
 }
 
@@ -97,9 +95,7 @@ func (r *revisions) isOlder(key recordKey, revision int64) bool {
 func (r *revisions) noteKey(key storage.Key, of recordKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.keys != nil && len(r.keys) < maxRevisions {
-		r.keys[key] = of
-	}
+	r.keys.Put(maxRevisions, key, of)
 }
 
 // holder returns the record that an API key belonged to.

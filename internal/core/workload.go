@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/identity"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
@@ -46,7 +47,7 @@ type remembered struct {
 // value is empty.
 type workloads struct {
 	mu  sync.Mutex
-	all map[[sha256.Size]byte]remembered
+	all bounded.Map[[sha256.Size]byte, remembered]
 }
 
 func (w *workloads) get(key [sha256.Size]byte, now time.Time) (remembered, bool) {
@@ -63,10 +64,7 @@ func (w *workloads) get(key [sha256.Size]byte, now time.Time) (remembered, bool)
 func (w *workloads) put(key [sha256.Size]byte, r remembered) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.all == nil || len(w.all) >= maxRemembered {
-		w.all = map[[sha256.Size]byte]remembered{}
-	}
-	w.all[key] = r
+	w.all.Put(maxRemembered, key, r)
 }
 
 func (w *workloads) forget(key [sha256.Size]byte) {

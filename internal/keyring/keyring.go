@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -96,7 +97,7 @@ type Cache[D any] struct {
 	cfg Config[D]
 
 	mu      sync.Mutex
-	known   map[uuid.UUID]*known[D]
+	known   bounded.Map[uuid.UUID, *known[D]]
 	newest  map[uuid.UUID]int64    // revisions of all rings that were used
 	loads   map[uuid.UUID]*load[D] // reads in progress, at most one per tenant
 	changed time.Time              // when this node last changed a tenant
@@ -127,7 +128,7 @@ const maxTenants = 50_000
 
 // New returns an empty cache.
 func New[D any](cfg Config[D]) *Cache[D] {
-	return &Cache[D]{cfg: cfg, known: map[uuid.UUID]*known[D]{}, newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{}}
+	return &Cache[D]{cfg: cfg, newest: map[uuid.UUID]int64{}, loads: map[uuid.UUID]*load[D]{}}
 }
 
 // Get returns a state that is at most Config.Age old, leaves time to write,
@@ -414,12 +415,6 @@ func (c *Cache[D]) use(tenant uuid.UUID, wrapped []byte, ring *seal.Ring) error 
 		return err
 	}
 	c.newest[tenant] = ring.Revision()
-	if len(c.known) >= maxTenants {
-		for other := range c.known {
-			delete(c.known, other)
-			break
-		}
-	}
-	c.known[tenant] = &known[D]{wrapped: wrapped, ring: ring, own: own}
+	c.known.Put(maxTenants, tenant, &known[D]{wrapped: wrapped, ring: ring, own: own})
 	return nil
 }

@@ -210,7 +210,7 @@ func TestFullCacheReplacesOneTenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Second)
 	for w.tenants() < maxTenants {
-		w.known[uuid.New()] = &known[string]{}
+		w.known.Put(maxTenants, uuid.New(), &known[string]{})
 	}
 	if _, err := w.Get(t.Context(), w.tenant); err != nil || w.tenants() != maxTenants || w.known[w.tenant] == nil {
 		t.Errorf("%v; %d tenants are known, want %d with the new one", err, w.tenants(), maxTenants)

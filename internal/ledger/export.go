@@ -120,10 +120,7 @@ func (x *exported) ownNote() ([]byte, error) {
 	}
 	l.treesMu.Lock()
 	defer l.treesMu.Unlock()
-	if len(l.signed) >= maxCached {
-		clear(l.signed)
-	}
-	l.signed[x.tenant] = tenantNote{own, msg}
+	l.signed.Put(maxCached, x.tenant, tenantNote{own, msg})
 	return msg, nil
 }
 

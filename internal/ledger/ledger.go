@@ -66,6 +66,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -165,8 +166,8 @@ type Ledger struct {
 	rounds rounds
 
 	treesMu sync.Mutex
-	trees   map[uuid.UUID]*cached
-	signed  map[uuid.UUID]tenantNote
+	trees   bounded.Map[uuid.UUID, *cached]
+	signed  bounded.Map[uuid.UUID, tenantNote]
 	id      uuid.UUID           // of this node
 	recent  map[uuid.UUID]int64 // the first leaf of each tree that was appended since the last look
 
@@ -214,7 +215,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if len(c.Signers) == 0 || len(c.Keys) == 0 {
 		return nil, errors.New("evidence: a signer and its key are required")
 	}
-	l := &Ledger{c: c, id: uuid.New(), trees: map[uuid.UUID]*cached{}, signed: map[uuid.UUID]tenantNote{}, recent: map[uuid.UUID]int64{}}
+	l := &Ledger{c: c, id: uuid.New(), recent: map[uuid.UUID]int64{}}
 	l.Use(c.Signers, c.Keys)
 	l.alarms.send, l.alarms.raised = c.Alarm, map[AlarmKind]int64{}
 	l.status.Store(&Status{})
@@ -350,7 +351,7 @@ const (
 type alarms struct {
 	pace.Worker
 	send   func(Alarm)
-	sent   map[Alarm]bool
+	sent   bounded.Map[Alarm, bool]
 	shown  []Alarm // the newest of sent, newest first
 	raised map[AlarmKind]int64
 	queue  []Alarm
@@ -369,11 +370,8 @@ func (a *alarms) raise(alarm Alarm) {
 	if a.sent[alarm] {
 		return
 	}
-	if a.sent == nil || len(a.sent) >= maxAlarms {
-		a.sent = map[Alarm]bool{}
-	}
 	a.raised[alarm.Kind]++
-	a.sent[alarm] = true
+	a.sent.Put(maxAlarms, alarm, true)
 	a.shown = slices.Insert(a.shown[:min(len(a.shown), maxShown-1)], 0, alarm)
 	if a.send == nil {
 		return
@@ -424,11 +422,8 @@ func (l *Ledger) cachedTree(tenant uuid.UUID) *cached {
 func (l *Ledger) cacheTree(tenant uuid.UUID, f *merkle.Frontier, revision int64) {
 	l.treesMu.Lock()
 	defer l.treesMu.Unlock()
-	if len(l.trees) >= maxCached {
-		clear(l.trees)
-	}
 	if known := l.trees[tenant]; known == nil || known.revision <= revision {
-		l.trees[tenant] = &cached{f.Size(), revision, f}
+		l.trees.Put(maxCached, tenant, &cached{f.Size(), revision, f})
 	}
 }
 

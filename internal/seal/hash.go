@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 )
 
 // MAC returns the keyed hash of a label and parts. Labels separate kinds of
@@ -92,11 +94,11 @@ func (r *Ring) ReadCursor(text, label string, parts ...string) (at []byte, ok bo
 // nameHashes are hashes by label and name.
 type nameHashes struct {
 	mu     sync.RWMutex
-	hashes map[[2]string][16]byte
+	hashes bounded.Map[[2]string, [16]byte]
 }
 
 // maxNames is the maximum number of cached names, and maxNameLength the
-// maximum length of a cached name. A full cache is emptied.
+// maximum length of a cached name.
 const (
 	maxNames      = 1000
 	maxNameLength = 1000
@@ -115,8 +117,5 @@ func (n *nameHashes) put(key [2]string, h [16]byte) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.hashes == nil || len(n.hashes) >= maxNames {
-		n.hashes = map[[2]string][16]byte{}
-	}
-	n.hashes[[2]string{key[0], strings.Clone(key[1])}] = h
+	n.hashes.Put(maxNames, [2]string{key[0], strings.Clone(key[1])}, h)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -103,8 +104,8 @@ func sortByKeys(changes []*storage.Change) {
 // its tenant writes alone for a while, so that others do not wait for it.
 type conflicts struct {
 	mu    sync.Mutex
-	taken map[takenKey]struct{}
-	alone map[storage.ID]int // how many creates are written alone
+	taken bounded.Map[takenKey, struct{}]
+	alone bounded.Map[storage.ID, int] // how many creates are written alone
 }
 
 // takenKey is a unique key of a tenant that a create has found taken.
@@ -141,13 +142,10 @@ func keyOf(c *storage.Change, kind storage.ConflictKind) takenKey {
 func (c *conflicts) met(change *storage.Change, kind storage.ConflictKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.alone == nil || len(c.alone) >= maxConflicts || len(c.taken) >= maxConflicts {
-		c.taken, c.alone = map[takenKey]struct{}{}, map[storage.ID]int{}
-	}
 	key := keyOf(change, kind)
 	if _, known := c.taken[key]; !known {
-		c.taken[key] = struct{}{}
-		c.alone[change.Tenant] = aloneFor
+		c.taken.Put(maxConflicts, key, struct{}{})
+		c.alone.Put(maxConflicts, change.Tenant, aloneFor)
 	}
 }
 
