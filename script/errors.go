@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/seed-72ea4aab/vault/internal/fault/kind"
 )
 
 // Errors of a runtime, for use with errors.Is.
 var (
 	// ErrInvalid means that code cannot be used at all; see [Invalid].
-	ErrInvalid = kind.ErrCode
+	ErrInvalid = errors.New("vault: the code cannot be used")
 	// ErrBusy means that the runtime cannot accept more runs, because too
 	// many are running or waiting. Try again later.
-	ErrBusy = kind.ErrBusy
+	ErrBusy = errors.New("vault: too many requests")
 	// ErrTimeout means that the code was stopped at its deadline; see
 	// [Timeout]. The vault also uses it for destinations that do not respond.
-	ErrTimeout = kind.ErrTimeout
+	ErrTimeout = errors.New("vault: the destination or the code took too long")
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
 )

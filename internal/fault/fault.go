@@ -18,8 +18,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-72ea4aab/vault/internal/fault/kind"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -33,11 +33,11 @@ var (
 	ErrInProgress      = New(ErrConflict, "a request with this idempotency key is being processed")
 	ErrWithdrawn       = New(ErrConflict, "the stored answer was withdrawn")
 	ErrTooLarge        = errors.New("vault: too large")
-	ErrBusy            = kind.ErrBusy
+	ErrBusy            = script.ErrBusy
 	ErrUnavailable     = storage.ErrUnavailable
 	ErrSlow            = storage.ErrSlow
-	ErrCode            = kind.ErrCode
-	ErrTimeout         = kind.ErrTimeout
+	ErrCode            = script.ErrInvalid
+	ErrTimeout         = script.ErrTimeout
 	ErrUnreachable     = errors.New("vault: the destination could not be reached")
 	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")
