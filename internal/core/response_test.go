@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 func TestStoredResponseRoundTrip(t *testing.T) {
 	t.Parallel()
+	notStored := must.Text("a format that this version does not know")
 	for name, a := range map[string]core.StoredResponse{
 		"nothing":    {},
 		"status":     {Status: 204},
@@ -25,19 +27,19 @@ func TestStoredResponseRoundTrip(t *testing.T) {
 			{Permission: "token:use", ID: "a", Ord: uuid.New(), Shown: access.Reveal, CVCEnds: time.Date(2031, 1, 2, 3, 4, 5, 6000, time.UTC)},
 			{As: uuid.New(), Permission: "token:read", ID: "b", Ord: uuid.New(), Shown: access.Mask}}, Named: make([]byte, 32)}},
 		"too many":    {Status: 200, Depends: core.Depends{TooMany: true}},
-		"odd headers": {Status: 201, Header: http.Header{"": {"x"}, "A": {"", "b"}, "é": {"\x00\xff"}}, Body: make([]byte, 300)},
+		"odd headers": {Status: 201, Header: http.Header{"": {"x"}, "A": {"", "b"}, "é": {"\x00ÿ"}}, Body: make([]byte, 300)},
 	} {
-		encoded := must.Get(a.Encode())(t)
+		encoded := must.Get(json.Marshal(&a))(t)
 		var got core.StoredResponse
 		must.Match(t, name+", decoded", got.Decode(encoded), nil)
 		must.Same(t, name, a, got)
 		for n := range encoded {
 			var cut core.StoredResponse
-			must.Match(t, fmt.Sprintf("%s, cut off after %d bytes", name, n), cut.Decode(encoded[:n]), must.Text(""))
+			must.Match(t, fmt.Sprintf("%s, cut off after %d bytes", name, n), cut.Decode(encoded[:n]), notStored)
 		}
-		must.Match(t, name+", with a byte too many", new(core.StoredResponse).Decode(append(encoded, 0)), must.Text(""))
+		must.Match(t, name+", with a byte too many", new(core.StoredResponse).Decode(append(encoded, 0)), notStored)
 	}
-	must.Match(t, "another version", new(core.StoredResponse).Decode([]byte(`{"status":200}`)), must.Text(""))
+	must.Match(t, "another type", new(core.StoredResponse).Decode([]byte(`{"status":"secret"}`)), notStored)
 }
 
 // A run that uses one token many times depends on it once. A run that uses

@@ -250,7 +250,7 @@ func (s *completion) withdraw(ctx context.Context, row *storage.Sealed) (bool, e
 	if !a.On(s.ords) && !s.names(a.Body) && (!a.TooMany || len(a.Body) == 0) {
 		return false, nil
 	}
-	empty, err := (&core.StoredResponse{Status: a.Status, Depends: core.Depends{TooMany: true}}).Encode()
+	empty, err := json.Marshal(&core.StoredResponse{Status: a.Status, Depends: core.Depends{TooMany: true}})
 	if err != nil {
 		return false, err
 	}

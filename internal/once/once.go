@@ -6,6 +6,7 @@ package once
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -146,7 +148,7 @@ func (r *request) change(ctx context.Context, a Response, writes *core.Pending, 
 		return nil, err
 	}
 	answer := core.StoredResponse{Status: a.Status, Header: a.Header, Body: a.Body, Depends: writes.Uses.Depends()}
-	plain, err := answer.Encode()
+	plain, err := json.Marshal(&answer)
 	if err != nil {
 		return nil, err
 	}
@@ -266,17 +268,15 @@ func (r *request) drop(ctx context.Context) error {
 	return err
 }
 
-// maxMet is the maximum number of keys in a generation of completed requests.
-const maxMet = 10_000
+// maxMet is the maximum number of keys of completed requests.
+const maxMet = 20_000
 
 // Requests tracks the requests in progress in this process, and most of the
 // completed requests. The zero value is ready to use.
 type Requests struct {
 	mu   sync.Mutex
 	keys map[flight]bool
-	// young and old are keys of completed requests. When young is full it
-	// becomes old, and the previous old keys are dropped.
-	young, old map[flight]bool
+	done bounded.Map[flight, bool] // completed requests
 }
 
 // flight identifies a request in progress in this process, so that a second
@@ -306,15 +306,12 @@ func (all *Requests) leave(key flight) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(all.keys, key)
-	if all.young == nil || len(all.young) >= maxMet {
-		all.young, all.old = map[flight]bool{}, all.young
-	}
-	all.young[key] = true
+	all.done.Put(maxMet, key, true)
 }
 
 // met reports whether the key of an earlier request is known.
 func (all *Requests) met(key flight) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.young[key] || all.old[key]
+	return all.done[key]
 }
