@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -251,13 +252,15 @@ func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Clie
 // read-only fields, so that the result of a Get can be changed and put back. It
 // reads the application_id of a proxy as application.id.
 func decodeReplacement(data []byte, params json.Unmarshaler) error {
-	_, isProxy := params.(*vault.ProxyParams)
-	f := records.Form{ApplicationID: isProxy, Fields: func(err error) map[string][]string {
+	f := records.Form{Fields: func(err error) map[string][]string {
 		if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
 			return bad.Fields
 		}
 		return nil
 	}}
+	if _, isProxy := params.(*vault.ProxyParams); isProxy {
+		f.Shown = relay.Shown
+	}
 	err := f.Replace(data, params)
 	if fields := fault.Fields(err); fields != nil {
 		return &vault.InvalidError{Fields: fields}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
 // Params is a pointer to parameters of type P.
@@ -23,8 +25,6 @@ type Collection[T, P any, D Params[P]] struct {
 	*Kind[T]
 	// Right is the permission to create an entity.
 	Right string
-	// ApplicationID is as in [Form].
-	ApplicationID bool
 	// Name returns the name in parameters.
 	Name func(*P) string
 	// Checks check parameters in order, and may normalize them. They may leave out
@@ -41,8 +41,8 @@ type Collection[T, P any, D Params[P]] struct {
 	Keep func(*P, *T)
 	// Seen returns a written entity as the caller may see it.
 	Seen func(*core.Op, *T) *T
-	// Application returns the application in parameters.
-	Application func(*P) *uuid.UUID
+	// Shown is as in [Form].
+	Shown func(jsonx.Value, *form.Problems) jsonx.Value
 }
 
 func (c *Collection[T, P, D]) check(ctx context.Context, op *core.Op, p *P, old *T) error {
@@ -110,21 +110,18 @@ func (c *Collection[T, P, D]) Patch(ctx context.Context, op *core.Op, id uuid.UU
 	if err != nil {
 		return nil, err
 	}
-	form := Form{Fields: fault.Fields, ApplicationID: c.ApplicationID}
+	read := Form{Fields: fault.Fields, Shown: c.Shown}
 	item, err := c.update(ctx, op, id, func(item *T) error {
-		var p P
-		if err := form.Merge(D(&p), c.Params(item), text); err != nil {
+		if err := c.dropReferences(ctx, op, item); err != nil {
 			return err
 		}
-		ref, kept := new(uuid.UUID), uuid.UUID{}
-		if c.Application != nil && !Names(text, "application") && !(c.ApplicationID && Names(text, "application_id")) {
-			ref = c.Application(&p) // it was checked when it was set, and may have been deleted since
-			*ref, kept = uuid.UUID{}, *ref
+		var p P
+		if err := read.Merge(D(&p), c.Params(item), text); err != nil {
+			return err
 		}
 		if err := c.check(ctx, op, &p, item); err != nil {
 			return err
 		}
-		*ref = kept
 		c.Set(item, &p)
 		return nil
 	})
@@ -134,7 +131,7 @@ func (c *Collection[T, P, D]) Patch(ctx context.Context, op *core.Op, id uuid.UU
 		for i, check := range c.Checks {
 			checks[i] = func() error { return check(ctx, op, &alone, new(T)) }
 		}
-		err = cmp.Or(form.Fault(text, D(&alone), checks...), err)
+		err = cmp.Or(read.Fault(text, D(&alone), checks...), err)
 	}
 	return item, err
 }

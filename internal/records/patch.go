@@ -18,9 +18,9 @@ type Form struct {
 	// Fields returns the problems that UnmarshalJSON of the parameters
 	// reported.
 	Fields func(error) map[string][]string
-	// ApplicationID means that responses show the application as
-	// application_id, and parameters have it as application.id.
-	ApplicationID bool
+	// Shown replaces fields that responses show in another form than parameters
+	// have. It may be nil.
+	Shown func(jsonx.Value, *form.Problems) jsonx.Value
 }
 
 // shownFields are the fields of responses that are not parameters.
@@ -81,25 +81,14 @@ func (f Form) Replace(data []byte, params json.Unmarshaler) error {
 	return fault.Of(bad)
 }
 
-// withoutShown returns an object without read-only fields, and with
-// application_id as application.
+// withoutShown returns an object without read-only fields, and with the others as
+// parameters have them.
 func (f Form) withoutShown(v jsonx.Value, bad *form.Problems) jsonx.Value {
 	v = v.Without(shownFields...)
-	id := v.Get("application_id")
-	if !f.ApplicationID || id.IsZero() {
+	if f.Shown == nil {
 		return v
 	}
-	v = v.Without("application_id")
-	if ref := v.Get("application"); !ref.IsZero() {
-		if other := ref.Get("id"); !ref.Equal(id) && !strings.EqualFold(other.Text(), id.Text()) {
-			bad.Add("application_id", "must be the same as application.id, or be left out")
-		}
-		return v
-	}
-	if !id.IsNull() {
-		id = jsonx.ObjectValue(jsonx.Member{Name: "id", Value: id})
-	}
-	return v.With("application", id)
+	return f.Shown(v, bad)
 }
 
 // Fault returns the problems of a merge patch alone, for an entity that does
@@ -125,11 +114,4 @@ func (f Form) Fault(patch []byte, params json.Unmarshaler, checks ...func() erro
 		}
 	}
 	return nil
-}
-
-// Names reports whether a merge patch, which has already been parsed once,
-// has a field.
-func Names(patch []byte, field string) bool {
-	v, _ := jsonx.Parse(patch, jsonx.Limits{})
-	return !v.Get(field).IsZero()
 }

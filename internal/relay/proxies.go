@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/runs"
@@ -105,6 +107,26 @@ func readTransform(r *form.Reader, name string) *Transform {
 	return t
 }
 
+// Shown replaces the field application_id, by which responses show the application of
+// a proxy, by application.id.
+func Shown(v jsonx.Value, bad *form.Problems) jsonx.Value {
+	id := v.Get("application_id")
+	if id.IsZero() {
+		return v
+	}
+	v = v.Without("application_id")
+	if ref := v.Get("application"); !ref.IsZero() {
+		if other := ref.Get("id"); !ref.Equal(id) && !strings.EqualFold(other.Text(), id.Text()) {
+			bad.Add("application_id", "must be the same as application.id, or be left out")
+		}
+		return v
+	}
+	if !id.IsNull() {
+		id = jsonx.ObjectValue(jsonx.Member{Name: "id", Value: id})
+	}
+	return v.With("application", id)
+}
+
 // Same reports whether p and q describe the same proxy.
 func (p *Params) Same(q *Params) bool {
 	required := func(b *bool) bool { return b == nil || *b }
@@ -129,7 +151,7 @@ func (x *Proxy) set(p *Params) {
 }
 
 // checkFields makes all checks except whether the transforms can be used.
-func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params, _ *Proxy) error {
+func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params, old *Proxy) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
@@ -140,7 +162,7 @@ func (r *Relay) checkFields(ctx context.Context, op *core.Op, p *Params, _ *Prox
 	runs.CheckCode(bad, "request_transform.code", p.RequestTransform.code())
 	runs.CheckCode(bad, "response_transform.code", p.ResponseTransform.code())
 	runs.CheckConfiguration(bad, p.Configuration)
-	if err := runs.CheckApplication(ctx, op, bad, p.ApplicationID); err != nil {
+	if err := runs.CheckApplication(ctx, op, bad, p.ApplicationID, runs.Application(old.ApplicationID)); err != nil {
 		return err
 	}
 	return fault.Of(bad)
@@ -172,15 +194,14 @@ func (r *Relay) newProxies() *ProxyCollection {
 	kind := Proxies
 	kind.Changed = func(*core.Op) { r.ForgetProxies() }
 	return &ProxyCollection{
-		Kind: &kind, Right: access.ProxyCreate, ApplicationID: true,
+		Kind: &kind, Right: access.ProxyCreate, Shown: Shown,
 		Name:   func(p *Params) string { return p.Name },
 		Checks: []func(context.Context, *core.Op, *Params, *Proxy) error{r.checkFields, r.checkCode},
 		New: func(op *core.Op) *Proxy {
 			return &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(keyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
 		},
 		Params: (*Proxy).params, Set: (*Proxy).set,
-		Application: func(p *Params) *uuid.UUID { return (*uuid.UUID)(&p.ApplicationID) },
-		Seen:        func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
+		Seen: func(op *core.Op, x *Proxy) *Proxy { return x.seenBy(op) },
 	}
 }
 

@@ -127,8 +127,8 @@ func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.ApplicationID = p.Name, p.Code, p.Configuration, p.ApplicationID
 }
 
-// check makes all checks except whether the code can be used.
-func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
+// checkFields makes all checks except whether the code can be used.
+func checkFields(ctx context.Context, op *core.Op, p *ReactorParams, old *Reactor) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	if p.Code == "" {
@@ -139,7 +139,7 @@ func (p *ReactorParams) check(ctx context.Context, op *core.Op) error {
 		bad.Add("configuration", "is required")
 	}
 	CheckConfiguration(bad, p.Configuration)
-	if err := CheckApplication(ctx, op, bad, p.ApplicationID); err != nil {
+	if err := CheckApplication(ctx, op, bad, p.ApplicationID, old.ApplicationID); err != nil {
 		return err
 	}
 	return fault.Of(bad)
@@ -151,7 +151,7 @@ func (r *Runs) newReactors() *ReactorCollection {
 		Kind: &Reactors, Right: access.ReactorCreate,
 		Name: func(p *ReactorParams) string { return p.Name },
 		Checks: []func(context.Context, *core.Op, *ReactorParams, *Reactor) error{
-			func(ctx context.Context, op *core.Op, p *ReactorParams, _ *Reactor) error { return p.check(ctx, op) },
+			checkFields,
 			func(ctx context.Context, op *core.Op, p *ReactorParams, old *Reactor) error {
 				return r.Check(ctx, op, "code", p.Name, p.Code, old.Code)
 			},
@@ -160,7 +160,6 @@ func (r *Runs) newReactors() *ReactorCollection {
 			return &Reactor{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
 		},
 		Params: (*Reactor).params, Set: (*Reactor).set,
-		Application: func(p *ReactorParams) *uuid.UUID { return (*uuid.UUID)(&p.ApplicationID) },
 	}
 }
 
@@ -187,9 +186,10 @@ func CheckConfiguration(bad *form.Problems, configuration map[string]string) {
 // unusable is the problem with an id that names no application.
 const unusable = "must be the id of an application of this tenant"
 
-// CheckApplication checks the application that code will act as.
-func CheckApplication(ctx context.Context, op *core.Op, bad *form.Problems, id Application) error {
-	if id == (Application{}) {
+// CheckApplication checks the application that code will act as, unless it is the same
+// as before.
+func CheckApplication(ctx context.Context, op *core.Op, bad *form.Problems, id, old Application) error {
+	if id == (Application{}) || id == old {
 		return nil
 	}
 	app, err := applications.Records.Read(ctx, op, uuid.UUID(id))
