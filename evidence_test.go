@@ -24,7 +24,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -394,7 +394,7 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			t.Parallel()
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 			open := func() *vault.Vault {
-				store := &gated{sqliteAt(t, path), &keyring.Gate{}}
+				store := &gated{sqliteAt(t, path), &keygate.Gate{}}
 				return openVault(t, store, key, vault.Config{KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
 			}
 			v := open()

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -223,6 +224,9 @@ func openVault(t testing.TB, store vault.Storage, key vault.AEAD, cfg vault.Conf
 	cfg.SweepEvery, cfg.WorkEvery = stdcmp.Or(cfg.SweepEvery, -1), stdcmp.Or(cfg.WorkEvery, -1)
 	v := must.Get(vault.Open(t.Context(), store, key, &cfg))(t)
 	t.Cleanup(func() { _ = v.Close() })
+	if gate, ok := store.(interface{ Use(core.Caller) }); ok {
+		gate.Use(core.CallerOf(v.Tenant(uuid.UUID{})))
+	}
 	return v
 }
 

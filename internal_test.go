@@ -85,7 +85,7 @@ func opened(t *testing.T, store Storage, cfg Config) (*Vault, *Owner) {
 	cfg.SweepEvery, cfg.WorkEvery = -1, -1
 	v := must.Get(Open(t.Context(), store, NewKey(), &cfg))(t)
 	t.Cleanup(func() { _ = v.Close() })
-	v.core.Horizon = 0
+	v.core.WaitUntil = func(context.Context, time.Time) error { return nil }
 	return v, v.Tenant(must.Get(v.CreateTenant(t.Context(), "Acme"))(t).ID)
 }
 

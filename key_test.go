@@ -21,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -244,7 +245,7 @@ type rotating struct {
 // write.
 func newRotating(t *testing.T) *rotating {
 	t.Helper()
-	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keyring.Gate{}
+	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keygate.Gate{}
 	r := &rotating{key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start)}
 	for i := range r.vaults {
 		store, cfg := sqliteAt(t, path), vault.Config{Now: r.clock.Now}
@@ -262,7 +263,7 @@ func newRotating(t *testing.T) *rotating {
 // gated is a SQLite database on which rotations of keys do not wait.
 type gated struct {
 	*sqlite.Store
-	*keyring.Gate
+	*keygate.Gate
 }
 
 func (g *gated) Write(ctx context.Context, ch *storage.Change) error {

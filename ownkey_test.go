@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -23,7 +24,7 @@ import (
 // owned is a database on which tenants have their own keys.
 type owned struct {
 	path   string
-	gate   keyring.Gate
+	gate   keygate.Gate
 	master vault.AEAD
 	change func(*vault.Config)   // may be nil
 	keys   map[string]*remoteKey // by URI

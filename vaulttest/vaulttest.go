@@ -41,9 +41,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -188,6 +191,9 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 			t.Errorf("vaulttest: close: %v", err)
 		}
 	})
+	if gate, ok := store.(interface{ Use(core.Caller) }); ok {
+		gate.Use(core.CallerOf(opened.Tenant(uuid.UUID{})))
+	}
 	v := &Vault{Vault: opened, Clock: clock}
 	if isSQLite {
 		db, err := shared.OpenDB()
@@ -207,7 +213,7 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 // gated is a SQLite database on which key rotations do not wait.
 type gated struct {
 	*sqlite.Store
-	keyring.Gate
+	keygate.Gate
 }
 
 // Write implements [storage.Writer].

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -77,8 +78,8 @@ type Vault struct {
 	Key *keyring.Watch
 	// Own has the tenants' own keys.
 	Own *keyring.OwnKeys
-	// Horizon is how long a node may continue to use keys that it has read.
-	Horizon time.Duration
+	// WaitUntil waits for a time on the real clock: [pace.Until].
+	WaitUntil func(context.Context, time.Time) error
 	// Admission manages the memory and the CPUs that requests share.
 	Admission *admission.Process
 	// Skew is the difference between this clock and the database's.
@@ -109,7 +110,7 @@ type Vault struct {
 // New returns a Vault for a configuration.
 func New(cfg Config) *Vault {
 	v := &Vault{
-		Config: cfg, Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon, node: uuid.New(),
+		Config: cfg, Admission: admission.New(cfg.MaxMemory), WaitUntil: pace.Until, node: uuid.New(),
 		auth: NewCache[storage.Key, *principal](), apps: NewCache[appKey, *principal](),
 	}
 	v.opened = v.Now()

@@ -35,6 +35,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Until waits until a time on the real clock or the end of the context, and returns the
+// error of the context.
+func Until(ctx context.Context, t time.Time) error { return Sleep(ctx, time.Until(t)) }
+
 // Backoff returns the pause after the n-th failure in a row: first, and twice as
 // long after each further failure, up to longest. Callers add a random part, so that
 // nodes that failed together do not retry together.

@@ -184,12 +184,7 @@ const untilFreePause = 100 * time.Millisecond
 
 // wait waits until every node's copy of the old key is too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {
-	if store, ok := r.v.Store.(keyring.Gated); ok {
-		r.v.Tenants.Forget(r.tenant)
-		store.PassHorizon(since)
-		return ctx.Err()
-	}
-	return pace.Sleep(ctx, time.Until(since.Add(r.v.Horizon)))
+	return r.v.WaitUntil(ctx, since.Add(keyring.Horizon))
 }
 
 // resealAttempts limits how often reseal starts over.

@@ -9,9 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -23,7 +27,7 @@ import (
 // not wait.
 type hooked struct {
 	storage.Storage
-	*keyring.Gate
+	*keygate.Gate
 	lists, listed, sealed, inserts, updates func()
 }
 
@@ -31,15 +35,16 @@ type hooked struct {
 func onMemory(t *testing.T) *hooked {
 	t.Helper()
 	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	return &hooked{Storage: store, Gate: &keyring.Gate{}}
+	return &hooked{Storage: store, Gate: &keygate.Gate{}}
 }
 
 // open opens a vault with a tenant.
-func open(t *testing.T, store storage.Storage, cfg vault.Config) (*vault.Vault, *vault.Client) {
+func open(t *testing.T, store *hooked, cfg vault.Config) (*vault.Vault, *vault.Client) {
 	t.Helper()
 	cfg.SweepEvery, cfg.WorkEvery = -1, -1
 	v := must.Get(vault.Open(t.Context(), store, vault.NewKey(), &cfg))(t)
 	t.Cleanup(func() { v.Close() })
+	store.Use(core.CallerOf(v.Tenant(uuid.UUID{})))
 	tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
 	return v, v.Tenant(tenant.ID).Client
 }
@@ -124,7 +129,7 @@ func TestRotationOvertakesAWrite(t *testing.T) {
 func TestRotationSkipsADeletedDuplicate(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	h := &hooked{Storage: model.New().Open(), Gate: &keyring.Gate{}} // it looks at duplicates before revisions
+	h := &hooked{Storage: model.New().Open(), Gate: &keygate.Gate{}} // it looks at duplicates before revisions
 	v, c := open(t, h, vault.Config{})
 	create := func() *vault.Token {
 		yes := true
@@ -187,7 +192,7 @@ const batch = 200
 // wait.
 func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vault.Key, c *vault.Client) {
 	t.Helper()
-	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keyring.Gate{}
+	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keygate.Gate{}
 	key = vault.NewKey()
 	for i := range nodes {
 		opened, err := sqlite.Open(t.Context(), path)
@@ -196,6 +201,7 @@ func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vau
 		if nodes[i], err = vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1}); err != nil {
 			t.Fatal(err)
 		}
+		gate.Use(core.CallerOf(nodes[i].Tenant(uuid.UUID{})))
 		t.Cleanup(func() { nodes[i].Close() })
 	}
 	tenant := must.Get(nodes[0].CreateTenant(t.Context(), "Acme"))(t)

@@ -110,7 +110,7 @@ func (s *sweep) tombstone(ctx context.Context, r *storage.Record) error {
 	if !r.Tenant.IsZero() {
 		return purge(ctx, s.v, r.Tenant, &s.purges)
 	}
-	if more, err := purgeRows(ctx, s.v, r.ID, &s.purges); err != nil || more || r.CreatedAt.Add(s.v.Horizon).After(s.v.Now()) {
+	if more, err := purgeRows(ctx, s.v, r.ID, &s.purges); err != nil || more || r.CreatedAt.Add(keyring.Horizon).After(s.v.Now()) {
 		return err
 	}
 	err = s.v.Store.Write(ctx, &storage.Change{Now: s.v.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})

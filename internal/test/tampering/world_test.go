@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -33,11 +33,11 @@ import (
 type (
 	lastingSQLite struct {
 		*sqlite.Store
-		keyring.Gate
+		keygate.Gate
 	}
 	lastingPostgres struct {
 		*postgres.Store
-		keyring.Gate
+		keygate.Gate
 	}
 )
 
