@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -31,11 +29,10 @@ type keyOutage struct {
 
 // entering records how far the entries of an outage have come.
 type entering struct {
-	// The node Owner writes them since Began, and has the lease until Until. After is
-	// the last tenant whose log has them. When all have them, Ended is set.
-	Owner uuid.UUID  `json:"owner"`
+	// The node with the lease writes them since Began. After is the last tenant whose
+	// log has them. When all have them, Ended is set.
+	Lease
 	Began time.Time  `json:"began"`
-	Until time.Time  `json:"until"`
 	After storage.ID `json:"after,omitzero"`
 	Ended time.Time  `json:"ended,omitzero"`
 }
@@ -92,15 +89,15 @@ func (v *Vault) endOutage(ctx context.Context, at time.Time) error {
 		switch {
 		case !was.Ended.IsZero():
 			return nil
-		case was.Owner != v.node && now.Before(was.Until):
+		case was.Others(v.node, now):
 			return errOutageLeased
 		case o.after.IsZero():
 			o.after = was.After // another node was interrupted
 		}
 	}
-	next := entering{Owner: v.node, Began: now}
+	next := entering{Began: now}
 	save := func() error {
-		next.Until, next.After = v.Now().Add(outageLease), o.after
+		next.Lease, next.After = Lease{v.node, v.Now().Add(outageLease)}, o.after
 		err := writeEntering(ctx, stored, &next, &rev, v.Now())
 		if refused := errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrExists); !refused {
 			return err

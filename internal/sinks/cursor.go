@@ -18,8 +18,7 @@ type Cursor struct {
 	Sink  string `json:"sink"`
 	Place []byte `json:"place,omitempty"` // nil until an entry was sent
 
-	Owner uuid.UUID `json:"owner,omitzero"`
-	Until time.Time `json:"until,omitzero"` // the end of the lease
+	core.Lease
 
 	Sent    int64     `json:"sent"`    // entries
 	Refused int64     `json:"refused"` // skipped entries
@@ -113,7 +112,7 @@ func (w *worker) writeCursor(ctx context.Context, op *core.Op, f *follower) erro
 // reports false if another node has the lease or has moved the cursor.
 func (w *worker) takeLease(ctx context.Context, op *core.Op, f *follower) (bool, error) {
 	now := w.Vault.Now()
-	mine := f.cursor.Owner == uuid.UUID(w.owner)
+	mine := f.cursor.Owner == w.owner
 	if mine && f.cursor.Until.Sub(now) > sendTimeout {
 		return true, nil
 	}
@@ -122,7 +121,7 @@ func (w *worker) takeLease(ctx context.Context, op *core.Op, f *follower) (bool,
 		if err := w.readCursor(ctx, op, f); err != nil {
 			return false, err
 		}
-		if f.cursor.Owner != uuid.UUID(w.owner) && f.cursor.Until.After(now) {
+		if f.cursor.Others(w.owner, now) {
 			f.next = w.now().Add(min(f.cursor.Until.Sub(now), lease))
 			return false, nil
 		}
@@ -130,6 +129,6 @@ func (w *worker) takeLease(ctx context.Context, op *core.Op, f *follower) (bool,
 			return false, nil
 		}
 	}
-	f.cursor.Owner, f.cursor.Until = uuid.UUID(w.owner), now.Add(lease)
+	f.cursor.Lease = core.Lease{Owner: w.owner, Until: now.Add(lease)}
 	return true, w.writeCursor(ctx, op, f)
 }

@@ -3,10 +3,10 @@ package sinks
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -38,9 +38,8 @@ func (w *worker) items(ctx context.Context, f *follower, rows []storage.Log) ([]
 
 // notes is the position of a sink in the signed notes, and the node that sends.
 type notes struct {
-	Size  int64     `json:"size,omitzero"` // of the tree in the last note
-	Owner uuid.UUID `json:"owner,omitzero"`
-	Until time.Time `json:"until,omitzero"` // the end of the lease
+	Size int64 `json:"size,omitzero"` // of the tree in the last note
+	core.Lease
 }
 
 const notesBatch = 100
@@ -101,10 +100,10 @@ func (w *worker) leaseNotes(ctx context.Context, size int64) (bool, error) {
 		return false, err
 	}
 	w.began, w.noted = begin.Began, begin.Notes
-	if w.noted.Owner != uuid.UUID(w.owner) && w.noted.Until.After(now) || w.noted.Size >= size {
+	if w.noted.Others(w.owner, now) || w.noted.Size >= size {
 		return false, nil
 	}
-	begin.Notes.Owner, begin.Notes.Until = uuid.UUID(w.owner), now.Add(lease)
+	begin.Notes.Lease = core.Lease{Owner: w.owner, Until: now.Add(lease)}
 	return true, w.writeNotes(ctx, rec, begin)
 }
 
@@ -114,7 +113,7 @@ func (w *worker) moveNotes(ctx context.Context, size int64) error {
 	if err != nil {
 		return err
 	}
-	if rec == nil || begin.Notes.Size != w.noted.Size || begin.Notes.Owner != uuid.UUID(w.owner) {
+	if rec == nil || begin.Notes.Size != w.noted.Size || begin.Notes.Owner != w.owner {
 		return errLost // the sink was reset, or another node has taken over
 	}
 	begin.Notes.Size = size

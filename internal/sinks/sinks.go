@@ -120,7 +120,7 @@ func New(cfg Config) (*Sinks, error) {
 			}
 		}
 		s.workers = append(s.workers, &worker{
-			Sinks: s, sink: sink, encode: encode, owner: storage.ID(uuid.New()), followers: map[storage.ID]*follower{},
+			Sinks: s, sink: sink, encode: encode, owner: uuid.New(), followers: map[storage.ID]*follower{},
 			tenants: logs.Tenants{Store: cfg.Vault.Store}, now: time.Now,
 		})
 	}

@@ -23,8 +23,8 @@ type worker struct {
 	*Sinks
 	sink   Sink
 	encode encoder
-	owner  storage.ID // of leases
-	began  time.Time  // entries from this time on are sent
+	owner  uuid.UUID // of leases
+	began  time.Time // entries from this time on are sent
 
 	now func() time.Time // for pauses; leases use the clock of the vault
 
@@ -303,7 +303,7 @@ func (w *worker) measure() {
 	defer w.mu.Unlock()
 	w.health.Behind, w.health.Oldest = 0, time.Time{}
 	for _, f := range w.followers {
-		if f.waiting.IsZero() || f.cursor.Owner != uuid.UUID(w.owner) {
+		if f.waiting.IsZero() || f.cursor.Owner != w.owner {
 			continue
 		}
 		w.health.Behind += f.behind
