@@ -111,20 +111,12 @@ func applicationOf(a *applications.Application) *Application {
 	}
 }
 
-// applicationsOf are the applications of a client's tenant.
-var applicationsOf = collection[Application, ApplicationParams, applications.Application, *applications.Params]{
-	verbs: &core.ApplicationVerbs, kind: &applications.Records,
-	store:  func(*Vault) entityStore[applications.Application, *applications.Params] { return applications.All },
-	again:  func(p *ApplicationParams) { p.CreateKey = nil },
-	inside: (*ApplicationParams).inside, show: applicationOf,
-	id:   func(a *Application) uuid.UUID { return a.ID },
-	same: func(a *Application, p ApplicationParams) bool { return a.Params().Same(p) },
-}
-
 // CreateApplication adds an application (permission application:create). The result
 // holds its API key, which cannot be read again.
 func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	return applicationsOf.create(ctx, c, p)
+	return runTo(ctx, c, &core.ApplicationVerbs.Create, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+		return applications.All.Create(ctx, op, p.inside())
+	})
 }
 
 // EnsureApplication returns the application with the name in p, and creates it if
@@ -137,11 +129,19 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 // ErrConflict. Key is set only in the result of the call that created it;
 // [Owner.As] needs no key.
 func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	app, err := applicationsOf.ensure(ctx, c, p)
+	app, _, err := c.ensureApplication(ctx, &core.ApplicationVerbs.Ensure, p)
 	if err == nil && p.Type != "" && app.Type != p.Type {
 		return nil, fault.New(ErrConflict, "an application of another type has this name")
 	}
 	return app, err
+}
+
+func (c *Client) ensureApplication(ctx context.Context, verb *core.Verb, p ApplicationParams) (item *Application, created bool, err error) {
+	item, err = runTo(ctx, c, verb, applicationOf, func(ctx context.Context, op *core.Op) (item *applications.Application, err error) {
+		item, created, err = applications.All.Ensure(ctx, op, p.inside())
+		return item, err
+	})
+	return item, created, err
 }
 
 // ApplyApplication creates or changes the application with the name in p so that it
@@ -151,12 +151,20 @@ func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*A
 // concurrently create one application. The type of an application cannot change.
 // Key is set only in the result of the call that created it.
 func (c *Client) ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error) {
-	return applicationsOf.apply(ctx, c, p)
+	item, created, err := c.ensureApplication(ctx, &core.ApplicationVerbs.Apply, p)
+	if err != nil || created || item.Params().Same(p) {
+		return applied(item, created, false, err)
+	}
+	p.CreateKey = nil
+	item, err = c.ReplaceApplication(ctx, item.ID, p)
+	return applied(item, false, true, err)
 }
 
 // GetApplication returns an application (permission application:read).
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
-	return applicationsOf.get(ctx, c, id)
+	return runTo(ctx, c, &core.ApplicationVerbs.Get, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+		return applications.Records.Get(ctx, op, id)
+	})
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
@@ -186,13 +194,13 @@ func (p *ListApplicationsParams) list() records.List[applications.Application] {
 // application:read). A filter by type reads all applications of the tenant,
 // because the database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	return applicationsOf.list(ctx, c, p.list(), p.PageParams)
+	return listRecords(ctx, c, &core.ApplicationVerbs.List, &applications.Records, p.list(), p.PageParams, applicationOf)
 }
 
 // AllApplications iterates over all applications that match the filters, newest
 // first (permission application:read). See [Client.AllTokens].
 func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
-	return applicationsOf.all(ctx, c, p.list())
+	return allRecords(ctx, c, &core.ApplicationVerbs.All, &applications.Records, p.list(), applicationOf)
 }
 
 // ReplaceApplication replaces all parameters of an application except its type, and
@@ -200,14 +208,18 @@ func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) 
 // of the application that is not on tokens. The type may be left out; a different
 // type is an [InvalidError].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
-	return applicationsOf.replace(ctx, c, id, p)
+	return runTo(ctx, c, &core.ApplicationVerbs.Replace, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+		return applications.All.Replace(ctx, op, id, p.inside())
+	})
 }
 
 // PatchApplication applies a JSON merge patch (RFC 7386) to the parameters of an
 // application (permission application:update). The patch is read as by
 // [EncodeJSON].
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
-	return applicationsOf.patch(ctx, c, id, patch)
+	return runTo(ctx, c, &core.ApplicationVerbs.Patch, applicationOf, func(ctx context.Context, op *core.Op) (*applications.Application, error) {
+		return applications.All.Patch(ctx, op, id, plainJSON(patch))
+	})
 }
 
 // RegenerateKey gives an application a new API key in place of all its keys. It needs
@@ -226,12 +238,7 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 // tokens. Its keys stop working at once. So do the sessions that it created or
 // authorized and the jobs that it queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	return applicationsOf.delete(ctx, c, id)
-}
-
-// Applied is the result of an Apply method: the entity in its current state, and
-// whether the call created or changed it.
-type Applied[T any] struct {
-	Item             *T
-	Created, Changed bool
+	return runErr(ctx, c, &core.ApplicationVerbs.Delete, func(ctx context.Context, op *core.Op) error {
+		return applications.All.Delete(ctx, op, id)
+	})
 }

@@ -119,20 +119,13 @@ func proxyOf(x *relay.Proxy) *Proxy {
 	}
 }
 
-// proxies are the proxies of a client's tenant.
-var proxies = collection[Proxy, ProxyParams, relay.Proxy, *relay.Params]{
-	verbs: &core.ProxyVerbs, kind: &relay.Proxies,
-	store:  func(v *Vault) entityStore[relay.Proxy, *relay.Params] { return v.relay.Proxies },
-	inside: (*ProxyParams).inside, show: proxyOf,
-	id:   func(x *Proxy) uuid.UUID { return x.ID },
-	same: func(x *Proxy, p ProxyParams) bool { return x.Params().Same(p) },
-}
-
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). If the
 // code is unusable, the error matches ErrCode and is a [*script.Error] whose
 // Messages describe the problem.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return proxies.create(ctx, c, p)
+	return runTo(ctx, c, &core.ProxyVerbs.Create, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return c.v.relay.Proxies.Create(ctx, op, p.inside())
+	})
 }
 
 // EnsureProxy returns the proxy with the name in p, and creates it if it does not
@@ -141,7 +134,16 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 // existing proxy is returned unchanged even if it differs from p;
 // [Client.ApplyProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	return proxies.ensure(ctx, c, p)
+	item, _, err := c.ensureProxy(ctx, &core.ProxyVerbs.Ensure, p)
+	return item, err
+}
+
+func (c *Client) ensureProxy(ctx context.Context, verb *core.Verb, p ProxyParams) (item *Proxy, created bool, err error) {
+	item, err = runTo(ctx, c, verb, proxyOf, func(ctx context.Context, op *core.Op) (item *relay.Proxy, err error) {
+		item, created, err = c.v.relay.Proxies.Ensure(ctx, op, p.inside())
+		return item, err
+	})
+	return item, created, err
 }
 
 // ApplyProxy creates or changes the proxy with the name in p so that it matches p,
@@ -149,40 +151,53 @@ func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 // proxy:read, and proxy:create or proxy:update if it writes. The key of an existing
 // proxy stays the same.
 func (c *Client) ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error) {
-	return proxies.apply(ctx, c, p)
+	item, created, err := c.ensureProxy(ctx, &core.ProxyVerbs.Apply, p)
+	if err != nil || created || item.Params().Same(p) {
+		return applied(item, created, false, err)
+	}
+	item, err = c.ReplaceProxy(ctx, item.ID, p)
+	return applied(item, false, true, err)
 }
 
 // GetProxy returns a proxy (permission proxy:read).
 func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
-	return proxies.get(ctx, c, id)
+	return runTo(ctx, c, &core.ProxyVerbs.Get, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return relay.Proxies.Get(ctx, op, id)
+	})
 }
 
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListParams) (*Page[Proxy], error) {
-	return proxies.list(ctx, c, listOf[relay.Proxy](&p), p.PageParams)
+	return listRecords(ctx, c, &core.ProxyVerbs.List, &relay.Proxies, listOf[relay.Proxy](&p), p.PageParams, proxyOf)
 }
 
 // AllProxies iterates over all proxies that match the filters, newest first
 // (permission proxy:read). See [Client.AllTokens].
 func (c *Client) AllProxies(ctx context.Context, p ListParams) iter.Seq2[*Proxy, error] {
-	return proxies.all(ctx, c, listOf[relay.Proxy](&p))
+	return allRecords(ctx, c, &core.ProxyVerbs.All, &relay.Proxies, listOf[relay.Proxy](&p), proxyOf)
 }
 
 // ReplaceProxy replaces all parameters of a proxy and keeps its key (permission
 // proxy:update).
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
-	return proxies.replace(ctx, c, id, p)
+	return runTo(ctx, c, &core.ProxyVerbs.Replace, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return c.v.relay.Proxies.Replace(ctx, op, id, p.inside())
+	})
 }
 
 // PatchProxy applies a JSON merge patch (RFC 7386) to the parameters of a proxy
 // (permission proxy:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
-	return proxies.patch(ctx, c, id, patch)
+	return runTo(ctx, c, &core.ProxyVerbs.Patch, proxyOf, func(ctx context.Context, op *core.Op) (*relay.Proxy, error) {
+		return c.v.relay.Proxies.Patch(ctx, op, id, plainJSON(patch))
+	})
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
 func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
-	return proxies.delete(ctx, c, id)
+	return runErr(ctx, c, &core.ProxyVerbs.Delete, func(ctx context.Context, op *core.Op) error {
+		return c.v.relay.Proxies.Delete(ctx, op, id)
+	})
 }
 
 // ProxyCall is a request to send through a proxy. Printed or logged it shows only

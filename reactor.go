@@ -113,20 +113,13 @@ func reactorOf(r *runs.Reactor) *Reactor {
 	}
 }
 
-// reactors are the reactors of a client's tenant.
-var reactors = collection[Reactor, ReactorParams, runs.Reactor, *runs.ReactorParams]{
-	verbs: &core.ReactorVerbs, kind: &runs.Reactors,
-	store:  func(v *Vault) entityStore[runs.Reactor, *runs.ReactorParams] { return v.runs.Reactors },
-	inside: (*ReactorParams).inside, show: reactorOf,
-	id:   func(r *Reactor) uuid.UUID { return r.ID },
-	same: func(r *Reactor, p ReactorParams) bool { return r.Params().Same(p) },
-}
-
 // CreateReactor adds a reactor (permission reactor:create). If the code is
 // unusable, the error matches ErrCode and is a [*script.Error] whose Messages
 // describe the problem.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	return reactors.create(ctx, c, p)
+	return runTo(ctx, c, &core.ReactorVerbs.Create, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+		return c.v.runs.Reactors.Create(ctx, op, p.inside())
+	})
 }
 
 // EnsureReactor returns the reactor with the name in p, and creates it if it does
@@ -135,47 +128,69 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 // reactor is returned unchanged even if it differs from p; [Client.ApplyReactor]
 // changes it.
 func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	return reactors.ensure(ctx, c, p)
+	item, _, err := c.ensureReactor(ctx, &core.ReactorVerbs.Ensure, p)
+	return item, err
+}
+
+func (c *Client) ensureReactor(ctx context.Context, verb *core.Verb, p ReactorParams) (item *Reactor, created bool, err error) {
+	item, err = runTo(ctx, c, verb, reactorOf, func(ctx context.Context, op *core.Op) (item *runs.Reactor, err error) {
+		item, created, err = c.v.runs.Reactors.Ensure(ctx, op, p.inside())
+		return item, err
+	})
+	return item, created, err
 }
 
 // ApplyReactor creates or changes the reactor with the name in p so that it matches
 // p, as [Client.ApplyApplication] does for applications. It needs the permission
 // reactor:read, and reactor:create or reactor:update if it writes.
 func (c *Client) ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error) {
-	return reactors.apply(ctx, c, p)
+	item, created, err := c.ensureReactor(ctx, &core.ReactorVerbs.Apply, p)
+	if err != nil || created || item.Params().Same(p) {
+		return applied(item, created, false, err)
+	}
+	item, err = c.ReplaceReactor(ctx, item.ID, p)
+	return applied(item, false, true, err)
 }
 
 // GetReactor returns a reactor (permission reactor:read).
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
-	return reactors.get(ctx, c, id)
+	return runTo(ctx, c, &core.ReactorVerbs.Get, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+		return runs.Reactors.Get(ctx, op, id)
+	})
 }
 
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListParams) (*Page[Reactor], error) {
-	return reactors.list(ctx, c, listOf[runs.Reactor](&p), p.PageParams)
+	return listRecords(ctx, c, &core.ReactorVerbs.List, &runs.Reactors, listOf[runs.Reactor](&p), p.PageParams, reactorOf)
 }
 
 // AllReactors iterates over all reactors that match the filters, newest first
 // (permission reactor:read). See [Client.AllTokens].
 func (c *Client) AllReactors(ctx context.Context, p ListParams) iter.Seq2[*Reactor, error] {
-	return reactors.all(ctx, c, listOf[runs.Reactor](&p))
+	return allRecords(ctx, c, &core.ReactorVerbs.All, &runs.Reactors, listOf[runs.Reactor](&p), reactorOf)
 }
 
 // ReplaceReactor replaces all parameters of a reactor (permission reactor:update).
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error) {
-	return reactors.replace(ctx, c, id, p)
+	return runTo(ctx, c, &core.ReactorVerbs.Replace, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+		return c.v.runs.Reactors.Replace(ctx, op, id, p.inside())
+	})
 }
 
 // PatchReactor applies a JSON merge patch (RFC 7386) to the parameters of a reactor
 // (permission reactor:update). The patch is read as by [EncodeJSON].
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
-	return reactors.patch(ctx, c, id, patch)
+	return runTo(ctx, c, &core.ReactorVerbs.Patch, reactorOf, func(ctx context.Context, op *core.Op) (*runs.Reactor, error) {
+		return c.v.runs.Reactors.Patch(ctx, op, id, plainJSON(patch))
+	})
 }
 
 // DeleteReactor deletes a reactor (permission reactor:delete).
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
-	return reactors.delete(ctx, c, id)
+	return runErr(ctx, c, &core.ReactorVerbs.Delete, func(ctx context.Context, op *core.Op) error {
+		return c.v.runs.Reactors.Delete(ctx, op, id)
+	})
 }
 
 // ReactParams are the parameters of a reactor's run. Printed or logged they show no
