@@ -113,26 +113,37 @@ func (l Limits) and(o Limits) Limits {
 	return l
 }
 
-// Common returns the entries that all lists have in common, to be shown. No decision
-// rests on it. It is nil without a limit.
+// maxCommon bounds what two lists have in common, which may be as many entries as the
+// product of their lengths.
+const maxCommon = 4 * maxDestinations
+
+// Common returns the entries that all lists have in common, to be shown. A list that
+// would leave more than maxCommon is passed over, because no decision rests on it. It
+// is nil without a limit.
 func (l Limits) Common() Destinations {
 	if l == nil {
 		return nil
 	}
 	common := l[0]
 	for _, d := range l[1:] {
-		both := Destinations{}
-		for _, a := range common {
-			for _, b := range d {
-				entry, ok := stored(a).and(stored(b))
-				if ok && !slices.Contains(both, entry.String()) {
-					both = append(both, entry.String())
-				}
-			}
+		if both := common.and(d); len(both) <= maxCommon {
+			common = both
 		}
-		common = both
 	}
 	return common
+}
+
+// and returns the entries that permit what an entry of both lists permits.
+func (d Destinations) and(o Destinations) Destinations {
+	both := Destinations{}
+	for _, a := range d {
+		for _, b := range o {
+			if entry, ok := stored(a).and(stored(b)); ok && !slices.Contains(both, entry.String()) {
+				both = append(both, entry.String())
+			}
+		}
+	}
+	return both
 }
 
 // String returns the common entries.

@@ -1,7 +1,9 @@
 package access
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -236,5 +238,23 @@ func TestDestinationsWithin(t *testing.T) {
 		{Destinations{"x.test"}, nil, true},
 	} {
 		must.Same(t, test.d.String()+" within "+test.limit.String(), test.d.Within(test.limit), test.want)
+	}
+}
+
+// What many lists have in common does not grow with the product of their lengths.
+func TestCommonDestinationsAreBounded(t *testing.T) {
+	t.Parallel()
+	var limits Limits
+	for list := range maxContainers {
+		var d Destinations
+		for n := range maxDestinations {
+			segments := slices.Repeat([]string{"*"}, 60)
+			segments[6*list+n%6] = fmt.Sprint("s", n)
+			d = append(d, "x.test/"+strings.Join(segments, "/"))
+		}
+		limits = append(limits, d)
+	}
+	if n := len(limits.Common()); n == 0 || n > maxCommon {
+		t.Errorf("%d lists have %d entries in common", len(limits), n)
 	}
 }
