@@ -59,10 +59,20 @@ func Rotate(ctx context.Context, v *core.Vault, tenant uuid.UUID, opts Options) 
 }
 
 // finish reseals rows that other nodes have sealed with the old key in the
-// meantime, and destroys the old key.
+// meantime, and destroys the old key. If the database keeps dropping what is written,
+// the old key stays.
 func (r *rotation) finish(ctx context.Context) error {
-	if err := r.reseal(ctx); err != nil {
-		return err
+	for attempt := 0; ; attempt++ {
+		before := r.due
+		if err := r.reseal(ctx); err != nil {
+			return err
+		}
+		if r.due == before {
+			break
+		}
+		if attempt == resealAttempts {
+			return errDropped
+		}
 	}
 	return r.step(ctx, "Data keys before %d destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
 		if !ring.Retired() || ring.Version() != r.version {
@@ -72,12 +82,15 @@ func (r *rotation) finish(ctx context.Context) error {
 	})
 }
 
+var errDropped = errors.New("vault: rows keep their old data key, so it is not destroyed: look for a trigger that drops changes, and rotate again")
+
 // rotation is a rotation in progress.
 type rotation struct {
 	Options
 	v       *core.Vault
 	tenant  uuid.UUID
 	done    int
+	due     int // rows that were found with an older key
 	version int // target key version of all rows
 }
 
@@ -260,6 +273,7 @@ func resealRows[R, U any](ctx context.Context, r *rotation, op *core.Op, read fu
 		if err != nil {
 			return err
 		}
+		r.due += len(updates)
 		r.report(len(updates))
 	}
 }
