@@ -42,7 +42,7 @@ func newParrot(t testing.TB) *parrot {
 func (p *parrot) serve(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body) // sent by the test
 	text := string(raw)
-	if !strings.Contains(r.Header.Get("Authorization"), apiKey) {
+	if !strings.Contains(r.Header.Get("Authorization")+text, apiKey) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -67,6 +67,10 @@ func (p *parrot) serve(w http.ResponseWriter, r *http.Request) {
 		z := gzip.NewWriter(w)
 		fmt.Fprint(z, pad+text)
 		z.Close()
+	case "/all": // the secret behind the caller's text, and everything else
+		all := r.Header.Get("X-Before") + apiKey + " " + strings.Fields(r.Header.Get("Authorization"))[1] + " " + text
+		w.Header().Set("X-All", all)
+		fmt.Fprint(w, all)
 	case "/header":
 		w.Header().Set("X-Text", text)
 		w.Header().Set("X-"+strings.Map(func(c rune) rune {
@@ -120,41 +124,58 @@ func seenOnWire(t testing.TB, address, connect, request string, got func()) stri
 	}
 }
 
+// cage is a vault with secrets that one key may send to a destination.
+type cage struct {
+	*vaulttest.Vault
+	*parrot
+	to   string // the destination's host and port
+	pass string // the key
+	bird *vault.Client
+}
+
+func newCage(t testing.TB) *cage {
+	t.Helper()
+	c := &cage{parrot: newParrot(t)}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.Certificate())
+	c.Vault = vaulttest.Open(t, ":memory:", &vault.Config{Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}})
+	c.to = strings.TrimPrefix(c.URL, "https://")
+	for id, data := range map[string]any{"key": apiKey, "pair": map[string]string{"key": apiKey, "no": "1"}} {
+		must.Get(c.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}))(t)
+	}
+	_, c.pass = c.NewApplication(t, c.Owner, vault.ApplicationPrivate, []vault.AccessRule{{
+		Description: "bound", Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{vault.PermissionTokenUse}, Destinations: []string{c.to},
+	}})
+	c.bird = must.Get(c.Authenticate(t.Context(), c.pass))(t)
+	return c
+}
+
 // A caller cannot find out a secret piece by piece. Whatever part of it the caller
 // guesses, wherever the destination repeats the guess, and however it is written, all
 // that the caller observes is the same.
 func TestPartOfASecretIsNotObservable(t *testing.T) {
 	t.Parallel()
-	p := newParrot(t)
-	roots := x509.NewCertPool()
-	roots.AddCert(p.Certificate())
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}})
-	to := strings.TrimPrefix(p.URL, "https://")
-	must.Get(v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "key", Type: vault.TypeGeneric, Data: apiKey}))(t)
-	_, pass := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{{
-		Description: "bound", Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{vault.PermissionTokenUse}, Destinations: []string{to},
-	}})
-	client := must.Get(v.Authenticate(t.Context(), pass))(t)
-	api := httptest.NewServer(Handler(v.Vault, nil))
+	c := newCage(t)
+	api := httptest.NewServer(Handler(c.Vault.Vault, nil))
 	defer api.Close()
-	forward := httptest.NewServer(v.ForwardProxy(nil))
+	forward := httptest.NewServer(c.ForwardProxy(nil))
 	defer forward.Close()
 
 	const common = "Authorization: Bearer {{ key }}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
 	ways := map[string]func(path, text string, got func()) string{
 		"proxy": func(path, text string, got func()) string {
-			return seenOnWire(t, api.Listener.Addr().String(), "", fmt.Sprintf("POST /proxy%s HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: %s\r\nSVC-PROXY-URL: %s\r\n%sContent-Length: %d\r\n\r\n%s", path, pass, p.URL, common, len(text), text), got)
+			return seenOnWire(t, api.Listener.Addr().String(), "", fmt.Sprintf("POST /proxy%s HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: %s\r\nSVC-PROXY-URL: %s\r\n%sContent-Length: %d\r\n\r\n%s", path, c.pass, c.URL, common, len(text), text), got)
 		},
 		"forward proxy": func(path, text string, got func()) string {
-			auth := base64.StdEncoding.EncodeToString([]byte("x:" + pass))
-			connect := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Basic %s\r\n\r\n", to, to, auth)
-			return seenOnWire(t, forward.Listener.Addr().String(), connect, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", path, to, common, len(text), text), got)
+			auth := base64.StdEncoding.EncodeToString([]byte("x:" + c.pass))
+			connect := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Basic %s\r\n\r\n", c.to, c.to, auth)
+			return seenOnWire(t, forward.Listener.Addr().String(), connect, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", path, c.to, common, len(text), text), got)
 		},
 		"RoundTripper": func(path, text string, got func()) string {
-			req := must.Get(http.NewRequest("POST", p.URL+path, strings.NewReader(text)))(t)
+			req := must.Get(http.NewRequest("POST", c.URL+path, strings.NewReader(text)))(t)
 			req.Header.Set("Authorization", "Bearer {{ key }}")
 			req.Header.Set("Content-Type", "text/plain")
-			return readSizes(t, client.RoundTripper(p.Client().Transport), req, got)
+			return readSizes(t, c.bird.RoundTripper(c.Client().Transport), req, got)
 		},
 	}
 	forms := map[string]func(string) string{
@@ -181,7 +202,7 @@ func TestPartOfASecretIsNotObservable(t *testing.T) {
 				look := func(guess string) string {
 					var got func()
 					if path == "/pause" {
-						got = func() { p.more <- struct{}{} }
+						got = func() { c.more <- struct{}{} }
 					}
 					return send(path, write(guess), got)
 				}
@@ -221,5 +242,43 @@ func readSizes(t testing.TB, transport http.RoundTripper, req *http.Request, got
 			got()
 			got = nil
 		}
+	}
+}
+
+// A caller who may also choose texts that are replaced cannot use them to find out a
+// value piece by piece: such a text may end in a guess at the start of the value. The
+// destination repeats the value behind the rest of that text.
+func TestChosenTextsDoNotTellAPart(t *testing.T) {
+	t.Parallel()
+	c := newCage(t)
+	for name, test := range map[string]struct {
+		before string                                 // the caller's text before the value
+		choose func(guess string) (auth, body string) // a text that is replaced: before and the guess
+		right  string                                 // starts with apiKey's start
+		wrong  string
+	}{
+		"a filter on a short value": {"1zzzzz", func(guess string) (string, string) {
+			return "Bearer {{ pair | json: '$.key' }}", "{{ pair | json: '$.no' | append: 'zzzzz" + guess + "' }}"
+		}, "sk_", "sk-"},
+		"credentials": {"MTp6enp", func(guess string) (string, string) {
+			last := map[string]string{"s": "l", "r": "k"}[guess] // the base64 ends in the guess
+			return "Basic " + base64.StdEncoding.EncodeToString([]byte("{{ pair | json: '$.no' }}:zzz"+last)), "{{ pair | json: '$.key' }}"
+		}, "s", "r"},
+	} {
+		seen := map[string]bool{}
+		for _, guess := range []string{test.right, test.wrong} {
+			auth, body := test.choose(guess)
+			call := vault.ProxyCall{Method: http.MethodPost, URL: c.URL, Path: "/all", Header: http.Header{"Content-Type": {"text/plain"}, "Authorization": {auth}}, Body: strings.NewReader(body)}
+			call.Header.Set("X-Before", test.before)
+			answer := must.Get(c.bird.InvokeProxy(t.Context(), call))(t)
+			got := string(must.Get(io.ReadAll(answer.Body))(t))
+			must.Do(t, answer.Body.Close())
+			seen[fmt.Sprint(got, answer.Header["X-All"])] = true
+			for _, what := range []string{got, answer.Header.Get("X-All")} {
+				must.Contain(t, name, what, test.before+"{{ pair }} {{ pair }} ")
+				must.Lack(t, name, what, apiKey[:3])
+			}
+		}
+		must.Same(t, name+": different responses", 1, len(seen))
 	}
 }

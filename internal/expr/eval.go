@@ -352,8 +352,9 @@ const ShortLeaf = 6
 type Whole struct {
 	Of func(id string) bool // whether it applies to a token
 	// Inserted is called with each result. It has member names if it is an object or
-	// array, or the text of one.
-	Inserted func(id string, v jsonx.Value, names bool)
+	// array, or the text of one. It is free if a filter changed a short leaf: then it
+	// holds nothing of the data but this leaf.
+	Inserted func(id string, v jsonx.Value, names, free bool)
 	Refused  func(id string) // called before an evaluation fails
 }
 
@@ -390,6 +391,6 @@ func (ev *evaluator) whole(e *expression, v jsonx.Value) jsonx.Value {
 			panic(faultf("must not take data of this token apart"))
 		}
 	}
-	ev.env.Whole.Inserted(id, v, names)
+	ev.env.Whole.Inserted(id, v, names, free)
 	return v
 }

@@ -206,11 +206,11 @@ func (a *automaton) word(state int32) int32 {
 	return a.ends[state-a.dense]
 }
 
-// automatonBytes estimates the memory of an automaton.
-func automatonBytes(words []string) int {
+// automatonBytes estimates the memory of an automaton for secrets.
+func automatonBytes(secrets []secret) int {
 	size := 0
-	for _, w := range words {
-		size += 10*len(w) + 100
+	for _, s := range secrets {
+		size += 10*len(s.Text) + 100
 	}
 	return size + 4*min(tableSize, size)
 }

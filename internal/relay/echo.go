@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"mime"
@@ -25,26 +26,53 @@ import (
 // memory and the work of the search are charged to the caller's tenant, until the
 // body of the response has been read or closed. Without a response, Close ends it.
 type Echo struct {
-	filter *filter
-	ctx    context.Context
-	room   *admission.Room
-	told   func() // reports that something was replaced, the first time
+	// filters are applied one after the other. The first one has the data. A second one
+	// has the texts that the sender chose. Beside the data, they would overlap a value
+	// whose start the sender guessed right, and the response would tell.
+	filters []*filter
+	ctx     context.Context
+	room    *admission.Room
+	told    func() // reports that something was replaced, the first time
 
 	mu   sync.Mutex
-	paid int // bytes that are reserved for text that is held back
 	over bool
 }
 
 // newEcho returns the Echo for texts that were sent. encoded are the base64 texts of
 // headers.
 func newEcho(ctx context.Context, op *core.Op, sent, encoded []reveal.Text) (*Echo, error) {
-	var secrets []secret
-	known := map[string]bool{}
+	e := &Echo{ctx: ctx, room: op.Room(nil)}
+	e.told = sync.OnceFunc(func() {
+		_, end := op.Vault.Tell(ctx, core.Event{Kind: core.KindEcho, Name: "replaced", TenantID: op.Tenant(), EntityID: op.ApplicationID()})
+		end(nil)
+	})
+	data, chosen := secretsOf(sent, encoded)
+	if memory := automatonBytes(data) + automatonBytes(chosen); expr.Rounded(memory) > core.LargeBody {
+		admission.Of(ctx).Rest()
+		if err := cmp.Or(e.room.Reserve(ctx, expr.Rounded(memory)), core.Turn(ctx)); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
+	e.filters = append(e.filters, newFilter(data, signsAlike))
+	if len(chosen) > 0 {
+		e.filters = append(e.filters, newFilter(chosen, signsAlike))
+	}
+	return e, nil
+}
+
+// secretsOf returns what to replace: the data, and the texts that the sender chose.
+func secretsOf(sent, encoded []reveal.Text) (data, chosen []secret) {
+	known := map[reveal.Text]bool{}
 	add := func(s reveal.Text, forms ...string) {
 		for _, text := range forms {
-			if !known[text] {
-				known[text] = true
-				secrets = append(secrets, secret{Text: text, Instead: "{{ " + s.Token + " }}"})
+			if form := (reveal.Text{Text: text, Free: s.Free}); !known[form] {
+				known[form] = true
+				to := &data
+				if s.Free {
+					to = &chosen
+				}
+				*to = append(*to, secret{Text: text, Instead: "{{ " + s.Token + " }}"})
 			}
 		}
 	}
@@ -53,22 +81,11 @@ func newEcho(ctx context.Context, op *core.Op, sent, encoded []reveal.Text) (*Ec
 		add(s, base64Forms(s.Text)...)
 	}
 	for _, s := range encoded {
+		plain, _ := base64.StdEncoding.DecodeString(s.Text) // canonical
+		s.Free = !slices.ContainsFunc(sent, func(t reveal.Text) bool { return !t.Free && strings.Contains(string(plain), t.Text) })
 		add(s, s.Text, strings.TrimRight(s.Text, "="))
 	}
-	e := &Echo{ctx: ctx, room: op.Room(nil)}
-	e.told = sync.OnceFunc(func() {
-		_, end := op.Vault.Tell(ctx, core.Event{Kind: core.KindEcho, Name: "replaced", TenantID: op.Tenant(), EntityID: op.ApplicationID()})
-		end(nil)
-	})
-	if memory := expr.Rounded(automatonBytes(textsOf(secrets))); memory > core.LargeBody {
-		admission.Of(ctx).Rest()
-		if err := cmp.Or(e.room.Reserve(ctx, memory), core.Turn(ctx)); err != nil {
-			e.Close()
-			return nil, err
-		}
-	}
-	e.filter = newFilter(secrets, signsAlike)
-	return e, nil
+	return data, chosen
 }
 
 // Close ends the search. A nil Echo does nothing.
@@ -82,21 +99,24 @@ func (e *Echo) Close() {
 	e.room.Leave()
 }
 
-// work takes the tenant's turn before a block is searched, and pays for the text that
-// is held back.
-func (e *Echo) work(held int) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.over {
-		return http.ErrBodyReadAfterClose
-	}
-	if need := copies * held; need > e.paid+core.LargeBody {
-		if err := e.room.Reserve(e.ctx, need); err != nil {
-			return err
+// worker returns a function for one text. It takes the tenant's turn before a block is
+// searched, and pays for the text that is held back.
+func (e *Echo) worker() func(held int) error {
+	paid := 0
+	return func(held int) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.over {
+			return http.ErrBodyReadAfterClose
 		}
-		e.paid += need
+		if need := copies * held; need > paid+core.LargeBody {
+			if err := e.room.Reserve(e.ctx, need); err != nil {
+				return err
+			}
+			paid += need
+		}
+		return e.room.Turn(e.ctx)
 	}
-	return e.room.Turn(e.ctx)
 }
 
 // copies is how many bytes are in memory for a byte that is held back: the text, what
@@ -123,22 +143,26 @@ func (e *Echo) Clean(res *http.Response) error {
 	res.Header.Del("Content-Length")
 	res.ContentLength, res.Trailer = -1, nil
 	res.Status = strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode) // not the destination's text
-	s := e.filter.Reader(body)
-	s.work, s.rest = e.work, e.room.Rest
-	res.Body = &cleanBody{s, res.Body, e}
+	clean := &cleanBody{raw: res.Body, echo: e}
+	for _, f := range e.filters {
+		s := f.Reader(body)
+		s.work, s.rest = e.worker(), e.room.Rest
+		body, clean.streams = s, append(clean.streams, s)
+	}
+	res.Body = clean
 	return nil
 }
 
 // cleanBody is the body of a response without the data that was sent.
 type cleanBody struct {
-	*stream
-	raw  io.Closer
-	echo *Echo
+	streams []*stream // each reads from the one before
+	raw     io.Closer
+	echo    *Echo
 }
 
 func (b *cleanBody) Read(p []byte) (int, error) {
-	n, err := b.stream.Read(p)
-	if b.any {
+	n, err := b.streams[len(b.streams)-1].Read(p)
+	if slices.ContainsFunc(b.streams, func(s *stream) bool { return s.any }) {
 		b.echo.told()
 	}
 	if err != nil {
@@ -156,12 +180,11 @@ func (b *cleanBody) Close() error {
 // header whose name has such data, in letters of any case, is left out.
 func (e *Echo) header(from http.Header) (http.Header, error) {
 	defer e.room.Rest()
-	longest := 0
-	for name := range from {
-		longest = max(longest, len(name))
+	names, err := e.names(from)
+	if err != nil {
+		return nil, err
 	}
-	short := slices.DeleteFunc(slices.Clone(e.filter.secrets), func(s secret) bool { return len(s.Text) > longest })
-	names, out := newFilter(short, lettersAlike), http.Header{}
+	out := http.Header{}
 	for name, values := range from {
 		clean, err := e.text(names, name)
 		if err != nil {
@@ -171,7 +194,7 @@ func (e *Echo) header(from http.Header) (http.Header, error) {
 			continue
 		}
 		for _, value := range values {
-			clean, err := e.text(e.filter, value)
+			clean, err := e.text(e.filters, value)
 			if err != nil {
 				return nil, err
 			}
@@ -181,16 +204,39 @@ func (e *Echo) header(from http.Header) (http.Header, error) {
 	return out, nil
 }
 
+// names returns filters for the names of headers.
+func (e *Echo) names(header http.Header) (names []*filter, err error) {
+	longest, memory := 0, 0
+	for name := range header {
+		longest = max(longest, len(name))
+	}
+	short := make([][]secret, len(e.filters))
+	for i, f := range e.filters {
+		short[i] = slices.DeleteFunc(slices.Clone(f.secrets), func(s secret) bool { return len(s.Text) > longest })
+		memory += automatonBytes(short[i])
+	}
+	if err := e.worker()(expr.Rounded(memory) / copies); err != nil {
+		return nil, err
+	}
+	for _, some := range short {
+		names = append(names, newFilter(some, lettersAlike))
+	}
+	return names, nil
+}
+
 // text returns a text without the data that was sent.
-func (e *Echo) text(f *filter, text string) (string, error) {
-	s := &stream{f: f, work: e.work}
-	if err := s.scan([]byte(text)); err != nil {
-		return "", err
+func (e *Echo) text(filters []*filter, text string) (string, error) {
+	for _, f := range filters {
+		s := &stream{f: f, work: e.worker()}
+		if err := s.scan([]byte(text)); err != nil {
+			return "", err
+		}
+		if s.end(); s.any {
+			e.told()
+		}
+		text = string(s.out)
 	}
-	if s.end(); s.any {
-		e.told()
-	}
-	return string(s.out), nil
+	return text, nil
 }
 
 // searchable returns the plain body of a response, if it can be searched.

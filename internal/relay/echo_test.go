@@ -28,19 +28,20 @@ func TestSearchIsChargedToTheTenant(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	room := process.Enter(uuid.New(), uuid.UUID{}, false, nil)
-	e := &Echo{filter: filterOf("secret"), ctx: ctx, room: room}
-	if err := e.work(0); !errors.Is(err, context.Canceled) {
+	e := &Echo{filters: []*filter{filterOf("secret")}, ctx: ctx, room: room}
+	work := e.worker()
+	if err := work(0); !errors.Is(err, context.Canceled) {
 		t.Errorf("while others have all turns: %v", err)
 	}
 	for _, other := range busy {
 		other.Leave()
 	}
-	must.Do(t, e.work(0))
-	must.Do(t, e.work(core.LargeBody))
+	must.Do(t, work(0))
+	must.Do(t, work(core.LargeBody))
 	must.Same(t, "bytes for a large response", copies*core.LargeBody, room.Held())
 	e.Close()
 	must.Same(t, "bytes at the end", 0, room.Held())
-	if err := e.work(0); !errors.Is(err, http.ErrBodyReadAfterClose) {
+	if err := work(0); !errors.Is(err, http.ErrBodyReadAfterClose) {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ package reveal
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,8 +83,12 @@ type usedToken struct {
 	names bool                 // member names of the data were inserted
 }
 
-// Text is a text that belongs to a token.
-type Text struct{ Token, Text string }
+// Text is a text that belongs to a token. It is Free if the sender chose it, up to a
+// short value that is not searched for by itself.
+type Text struct {
+	Token, Text string
+	Free        bool
+}
 
 // Find reads the tokens that expressions name, and checks that token:use lets
 // their data go to the target. Root is the path in problems with an expression
@@ -184,7 +189,7 @@ func (u *Used) Sent() []Text {
 		if t.To == nil {
 			continue
 		}
-		add := func(text string) { all = addText(all, id, text) }
+		add := func(text string) { all = addText(all, Text{Token: id, Text: text}) }
 		names := t.names && t.Row.Type == token.Generic // other types name their members themselves
 		eachText(t.Plain(), names, add)
 		for _, m := range t.seen[true].Members() {
@@ -194,7 +199,7 @@ func (u *Used) Sent() []Text {
 		}
 	}
 	for _, r := range u.results {
-		all = addText(all, r.Token, r.Text)
+		all = addText(all, r)
 	}
 	return all
 }
@@ -202,15 +207,21 @@ func (u *Used) Sent() []Text {
 // public are the members of a token that every caller sees who may use it.
 var public = []string{"id", "type", "tenant_id", "containers", "transform"}
 
-// addText adds the forms of a text that are long enough.
-func addText(all []Text, id, text string) []Text {
-	forms := []string{text, strings.TrimSpace(text)}
+// addText adds the forms of a text that are long enough. A float without a fraction
+// has the most forms. The integer part of another is no form, because it could be
+// guessed before the fraction.
+func addText(all []Text, t Text) []Text {
+	forms := []string{t.Text, strings.TrimSpace(t.Text)}
 	if n, err := strconv.ParseFloat(forms[1], 64); err == nil {
-		forms = append(forms, strconv.FormatFloat(n, 'f', -1, 64), strconv.FormatFloat(n, 'f', 0, 64), strconv.FormatFloat(n, 'g', -1, 64))
+		short := strconv.FormatFloat(n, 'g', -1, 64)
+		forms = append(forms, strconv.FormatFloat(n, 'f', -1, 64), short, strings.Replace(short, "e+", "E", 1), strings.ToUpper(short))
+		if n == math.Trunc(n) {
+			forms = append(forms, strconv.FormatFloat(n, 'f', 0, 64))
+		}
 	}
 	for i, form := range forms {
 		if utf8.RuneCountInString(form) >= expr.ShortLeaf && !slices.Contains(forms[:i], form) {
-			all = append(all, Text{id, form})
+			all = append(all, Text{t.Token, form, t.Free})
 		}
 	}
 	return all
@@ -319,13 +330,13 @@ func (u *Used) whole() *expr.Whole {
 	}
 	return &expr.Whole{
 		Of: func(id string) bool { return u.byID[id] != nil && u.byID[id].To != nil },
-		Inserted: func(id string, v jsonx.Value, names bool) {
+		Inserted: func(id string, v jsonx.Value, names, free bool) {
 			text := v.Text()
 			u.byID[id].names = u.byID[id].names || names
 			if k := v.Kind(); k == jsonx.Array || k == jsonx.Object {
 				text = string(v.JSON())
 			}
-			u.results = append(u.results, Text{id, text})
+			u.results = append(u.results, Text{id, text, free})
 		},
 		Refused: func(id string) {
 			u.refused = fault.New(fault.ErrForbidden, "an expression of this token may use only json with a plain path to one value, to_string and stringify, because its use is limited to requests to %s", u.byID[id].To)
