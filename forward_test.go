@@ -532,6 +532,9 @@ func TestForwardProxyLimitsConnect(t *testing.T) {
 	}
 	g.refusesTunnel(t, "over the limit", g.pass, "Too Many Requests")
 	same(t, "asked", int(asked.Load()), allowed+1)
+	_, public := g.NewApplication(t, g.Owner, vault.ApplicationPublic, []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:create")})
+	g.refusesTunnel(t, "a key that may not use the proxy, over the limit", public, "Too Many Requests")
+	same(t, "asked for a key that may not use the proxy", int(asked.Load()), allowed+2)
 }
 
 // The certificates of one tenant do not take the place of those of another.

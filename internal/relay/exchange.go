@@ -31,11 +31,8 @@ type exchange struct {
 }
 
 // send forwards the request and relays the response. The client may close its half
-// of the connection after the request, so only a failed write ends the
+// of the connection after the request, so only a failed write ends the exchange.
 func (x *exchange) send(to string) error {
-	if err := x.count(1); err != nil {
-		return err
-	}
 	room := x.caller.Room(x.count)
 	defer room.Leave()
 	ctx := storage.OneWait(room.In(context.WithoutCancel(x.r.Context())))

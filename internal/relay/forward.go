@@ -108,6 +108,9 @@ func (x *exchange) inside(in *tunnel) error {
 	if hostOf(x.r.Host) != in.host {
 		return fault.Field("headers.Host", "must be the host that the tunnel was opened to")
 	}
+	if err := x.count(1); err != nil {
+		return err
+	}
 	return x.send("https://" + in.host)
 }
 
@@ -123,7 +126,8 @@ func (x *exchange) plain() error {
 }
 
 // authenticate sets the caller that the password of the request identifies: a key, or
-// a JWT if the user is the id of an application.
+// a JWT if the user is the id of an application. The request counts against the
+// caller's limit.
 func (x *exchange) authenticate() error {
 	ctx := x.r.Context()
 	user, key, _ := (&http.Request{Header: http.Header{"Authorization": x.r.Header["Proxy-Authorization"]}}).BasicAuth()
@@ -138,6 +142,9 @@ func (x *exchange) authenticate() error {
 		caller.Identity = caller.From(at.Addr().Unmap().WithZone("").String())
 	}
 	x.caller = caller
+	if err := x.count(1); err != nil { // refusals count too
+		return err
+	}
 	if err := MayForward(caller.Grant()); err != nil {
 		caller.Denied(ctx, "ForwardProxy", access.TokenUse, err)
 		return err

@@ -7,10 +7,11 @@ import (
 )
 
 // slots count the open tunnels of tenants. A tenant that asks for a tunnel while
-// all are open gets the place of an idle tunnel of a tenant that has more. So a few
-// tenants cannot keep all tunnels, and no request is cut off.
+// all are open gets the place of an idle tunnel of a tenant that has more. If none is
+// idle, it gets a few beyond the total. So a few tenants cannot keep all tunnels, and
+// no request is cut off.
 type slots struct {
-	total, each int
+	total, each, few int
 
 	mu   sync.Mutex
 	n    int
@@ -30,7 +31,7 @@ type slot struct {
 }
 
 func newSlots(total, each int) *slots {
-	return &slots{total: total, each: each, open: map[uuid.UUID]map[*slot]bool{}}
+	return &slots{total: total, each: each, few: max(1, each/100), open: map[uuid.UUID]map[*slot]bool{}}
 }
 
 // take returns a slot for a tunnel that is about to open, or nil.
@@ -51,10 +52,12 @@ func (s *slots) place(tenant uuid.UUID) (made, victim *slot) {
 		return nil, nil
 	}
 	if s.n >= s.total {
-		if victim = s.idle(own); victim == nil {
+		switch victim = s.idle(own); {
+		case victim != nil:
+			s.remove(victim)
+		case own >= s.few:
 			return nil, nil
 		}
-		s.remove(victim)
 	}
 	made = &slot{all: s, tenant: tenant, busy: true}
 	if s.open[tenant] == nil {

@@ -28,9 +28,6 @@ func (x *exchange) connect() error {
 	if !ok {
 		return errors.New("vault: the forward proxy needs a server of net/http")
 	}
-	if err := x.count(1); err != nil {
-		return err
-	}
 	room := x.caller.Room(nil)
 	if err := room.Reserve(x.r.Context(), tunnelBytes); err != nil {
 		return err
