@@ -84,6 +84,10 @@ type Policy struct {
 // starts. It may set headers of the request.
 type Observe func(req *http.Request, tenant string) (context.Context, func(error))
 
+// Intercept, if set, is called with each new connection pool. The simulator sets it,
+// because nothing in a test with simulated time can reach a network.
+var Intercept func(*http.Transport)
+
 // maxHeaderBytes limits the size of the response headers.
 const maxHeaderBytes = 64 << 10
 
@@ -91,6 +95,7 @@ const maxHeaderBytes = 64 << 10
 type Client struct {
 	guard   guard
 	pools   pools
+	kept    *kept
 	observe Observe
 }
 
@@ -106,6 +111,7 @@ func New(p Policy) *Client {
 	c.pools.slots = share.New[string](share.Limits{Each: p.MaxConnsPerTenant})
 	c.pools.strangers = strangers{each: max(1, p.MaxConnsPerTenant/2), crowded: maxCrowded, calls: map[string]*list.List{}}
 	c.pools.connect = func() *http.Transport { return p.transport(d) }
+	c.kept = newKept(&p, d.DialContext)
 	return c
 }
 
@@ -138,6 +144,9 @@ func (p *Policy) transport(d *net.Dialer) *http.Transport {
 	if p.UseEnvironmentProxy {
 		t.Proxy = http.ProxyFromEnvironment
 	}
+	if Intercept != nil {
+		Intercept(t)
+	}
 	return t
 }
 
@@ -155,31 +164,41 @@ func (p *Policy) transport(d *net.Dialer) *http.Transport {
 // texts contain nothing of the request and nothing about the network of this
 // machine.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
-	return c.DoForStranger(req, tenant, "")
+	return c.DoAs(req, Caller{Tenant: tenant})
 }
 
-// DoForStranger is Do for an anonymous call of a tenant's proxy. Each proxy has a
-// separate limit, so that anonymous calls cannot use up the limit of the tenant or
-// of another proxy. A call fails with [ErrTooLong] after a minute, and while its
-// proxy has no free slot after ten seconds. If proxy is empty, DoForStranger is Do.
-func (c *Client) DoForStranger(req *http.Request, tenant, proxy string) (*http.Response, error) {
+// Caller is who sends a request.
+type Caller struct {
+	Tenant string
+	// Stranger is the proxy of the tenant that an anonymous call came through, or
+	// empty. Each proxy has a separate limit, so that anonymous calls cannot use up the
+	// limit of the tenant or of another proxy. A call fails with [ErrTooLong] after a
+	// minute, and while its proxy has no free slot after ten seconds.
+	Stranger string
+	// Keep, if not nil, gives the request a connection that only requests of the same
+	// holder use. With [Policy.UseEnvironmentProxy], the connection is used once.
+	Keep *Keep
+}
+
+// DoAs is Do for a caller.
+func (c *Client) DoAs(req *http.Request, caller Caller) (*http.Response, error) {
 	if c.observe == nil {
-		return c.do(req, tenant, proxy)
+		return c.do(req, caller)
 	}
-	ctx, end := c.observe(req, tenant)
-	resp, err := c.do(req.WithContext(ctx), tenant, proxy)
+	ctx, end := c.observe(req, caller.Tenant)
+	resp, err := c.do(req.WithContext(ctx), caller)
 	end(err)
 	return resp, err
 }
 
-func (c *Client) do(req *http.Request, tenant, proxy string) (*http.Response, error) {
+func (c *Client) do(req *http.Request, caller Caller) (*http.Response, error) {
 	var stranger *anonymous
-	if proxy != "" {
+	if caller.Stranger != "" {
 		var ctx context.Context
-		ctx, stranger = begin(req.Context(), tenant, proxy)
+		ctx, stranger = begin(req.Context(), caller.Tenant, caller.Stranger)
 		req = req.WithContext(ctx)
 	}
-	connections, err := c.admit(req, tenant, stranger)
+	connections, err := c.admit(req, caller.Tenant, stranger)
 	if err != nil {
 		stranger.stop()
 		if req.Body != nil {
@@ -191,14 +210,7 @@ func (c *Client) do(req *http.Request, tenant, proxy string) (*http.Response, er
 		c.pools.give(connections, stranger)
 		stranger.stop()
 	})
-	var x exchange
-	traced := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: x.begin})
-	resp, err := connections.RoundTrip(req.WithContext(traced))
-	if err == nil && x.surplus() {
-		resp.Body.Close()
-		_ = x.conn.Close()
-		err = errSurplus
-	}
+	resp, err := c.send(req, caller, connections)
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body.Close()
 		err = errSwitched
@@ -210,6 +222,28 @@ func (c *Client) do(req *http.Request, tenant, proxy string) (*http.Response, er
 	}
 	resp.Body = &body{ReadCloser: resp.Body, ctx: req.Context(), release: release}
 	return resp, nil
+}
+
+// send sends a request on a connection of the caller or of its tenant.
+func (c *Client) send(req *http.Request, caller Caller, connections *pool) (*http.Response, error) {
+	if caller.Keep != nil {
+		if connections.Proxy == nil {
+			return c.kept.roundTrip(req, caller.Tenant, caller.Keep)
+		}
+		caller.Keep.Carry(nil)
+		single := c.pools.connect()
+		single.DisableKeepAlives = true
+		return single.RoundTrip(req)
+	}
+	var x exchange
+	traced := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: x.begin})
+	resp, err := connections.RoundTrip(req.WithContext(traced))
+	if err == nil && x.surplus() {
+		resp.Body.Close()
+		_ = x.conn.Close()
+		err = errSurplus
+	}
+	return resp, err
 }
 
 // admit refuses a request that the policy forbids. For an allowed request it
@@ -238,7 +272,10 @@ func (c *Client) admit(req *http.Request, tenant string, stranger *anonymous) (*
 func (c *Client) CheckURL(text string) (*url.URL, error) { return c.guard.checkURL(text) }
 
 // Close closes the idle connections. Requests in progress continue.
-func (c *Client) Close() { c.pools.close() }
+func (c *Client) Close() {
+	c.pools.close()
+	c.kept.close()
+}
 
 // body is the body of a response. Closing it frees the tenant's slot.
 type body struct {
@@ -320,10 +357,11 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// countedConn is a connection that counts the bytes read.
+// countedConn is a connection that counts the bytes read and written.
 type countedConn struct {
 	net.Conn
-	read atomic.Int64
+	read, written atomic.Int64
+	broken        atomic.Bool // writing has failed
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
@@ -332,7 +370,16 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange is a request and its response on a connection.
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	if err != nil {
+		c.broken.Store(true)
+	}
+	return n, err
+}
+
+// exchange is a request and its response on a connection of a [pool].
 //
 // A destination may send more than its response. net/http closes a connection
 // with leftover bytes, but a request at the same moment may still get the

@@ -29,7 +29,7 @@ func TestSlowStrangersGiveWay(t *testing.T) {
 	policy.MaxConnsPerTenant = 4 // two for each proxy
 	c := newClient(t, policy)
 	do := func(proxy, path string) error {
-		res, err := c.DoForStranger(request(t, t.Context(), "GET", url+path, nil), "a", proxy)
+		res, err := c.DoAs(request(t, t.Context(), "GET", url+path, nil), Caller{Tenant: "a", Stranger: proxy})
 		if err == nil {
 			_, _ = io.Copy(io.Discard, res.Body)
 			err = res.Body.Close()

@@ -337,22 +337,32 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	case "keep-alive":
 		header.Set("Connection", connection)
 	}
-	if inv.echo != nil {
-		inv.out.Close = true // net/http prints what arrives on an idle connection
-	}
 	if err := inv.checkHeader(); err != nil {
 		return nil, err
 	}
-	stranger := core.LineageOf(ctx).Stranger
-	if stranger == "" && inv.IsStranger() {
-		stranger = inv.Identity.Proxy().String()
+	caller := egress.Caller{Tenant: inv.Tenant().String(), Stranger: core.LineageOf(ctx).Stranger}
+	if caller.Stranger == "" && inv.IsStranger() {
+		caller.Stranger = inv.Identity.Proxy().String()
 	}
-	res, err := inv.relay.send(ctx, inv.Tenant().String(), stranger, &inv.out)
+	if inv.echo != nil {
+		caller.Keep = &egress.Keep{Holder: inv.holder(caller.Stranger), Carry: inv.echo.carry()}
+	}
+	res, err := inv.relay.send(ctx, caller, &inv.out)
 	if err == nil && res.StatusCode < 200 {
 		res.Body.Close()
 		return nil, fault.New(fault.ErrUnreachable, "the destination sent an invalid HTTP status")
 	}
 	return res, err
+}
+
+// holder returns who shares connections with the caller of a bound request: calls of
+// the same session, or of the same credential of an application.
+func (inv *invocation) holder(stranger string) string {
+	holder := inv.ApplicationID().String() + " " + inv.Session().String() + " " + stranger
+	if inv.Application() != nil {
+		holder += " " + inv.Credential()
+	}
+	return holder
 }
 
 // sendError converts an error of sending to an error of the vault.

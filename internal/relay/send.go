@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/egress"
 )
 
 // Request is a request to a destination. Its method and headers must have
@@ -33,10 +35,9 @@ type Request struct {
 // silent for too long.
 var ErrSilent = errors.New("the destination was silent for too long")
 
-// send calls the destination of a request for a tenant and returns its response.
-// The body is not read yet. stranger is the id of the proxy of an anonymous call,
-// which does not use the tenant's slots, and empty for other calls.
-func (r *Relay) send(ctx context.Context, tenant, stranger string, out *Request) (*http.Response, error) {
+// send calls the destination of a request for a caller and returns its response. The
+// body is not read yet.
+func (r *Relay) send(ctx context.Context, caller egress.Caller, out *Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	wait := &stopwatch{limit: r.Timeout, timer: time.AfterFunc(r.Timeout, func() { cancel(ErrSilent) })}
 	body := &requestBody{Reader: out.Stream, wait: wait}
@@ -46,7 +47,7 @@ func (r *Relay) send(ctx context.Context, tenant, stranger string, out *Request)
 		cancel(nil)
 		return nil, err
 	}
-	res, err := r.Egress.DoForStranger(req, tenant, stranger)
+	res, err := r.Egress.DoAs(req, caller)
 	wait.end()
 	if err != nil {
 		defer cancel(nil)

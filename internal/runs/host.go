@@ -161,7 +161,7 @@ func (h *host) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage
 	if _, err := h.runs.Egress.CheckURL(in.URL); err != nil {
 		return nil, &script.HostError{Code: "EACCES", Message: err.Error()}
 	}
-	res, err := h.runs.Egress.DoForStranger(req, h.tenant.String(), h.lineage.Stranger)
+	res, err := h.runs.Egress.DoAs(req, egress.Caller{Tenant: h.tenant.String(), Stranger: h.lineage.Stranger})
 	if err != nil {
 		return nil, fetchError(err)
 	}
