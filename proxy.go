@@ -336,8 +336,8 @@ func (v *Vault) ProxyClient(ctx context.Context, key string) (*Client, error) {
 //
 // The limits of [AccessRule.Destinations] apply to the URL of each request, and so
 // to each hop. A Host that differs from the URL is ErrForbidden. Headers, query and
-// response are treated as by [Client.InvokeProxy]. Dialling and TLS are base's, and
-// base sees the data.
+// response are treated as by [Client.InvokeProxy], and so are errors, because those of
+// base may quote the response. Dialling and TLS are base's, and base sees the data.
 func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -362,11 +362,15 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res, err := d.base.RoundTrip(out)
-	if err != nil || echo == nil {
-		echo.Close()
+	if echo == nil {
 		return res, err
 	}
+	if err != nil {
+		echo.Close()
+		return nil, public(relay.QuietError(req.Context(), err)) // err may quote the destination
+	}
 	clean := *res // so that trailers of the original do not appear in it
+	clean.Body = relay.QuietBody(req.Context(), res.Body)
 	if err := echo.Clean(&clean); err != nil {
 		return nil, err
 	}

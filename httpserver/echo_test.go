@@ -282,3 +282,20 @@ func TestChosenTextsDoNotTellAPart(t *testing.T) {
 		must.Same(t, name+": different responses", 1, len(seen))
 	}
 }
+
+// A guess at a value that the request does not use stays as it is, also if an earlier
+// request of the same caller used the value.
+func TestGuessesAtOtherValuesAreNotVisible(t *testing.T) {
+	t.Parallel()
+	c := newCage(t)
+	const other = "sk_test_another_secret"
+	must.Get(c.Private.CreateToken(t.Context(), vault.TokenParams{ID: "other", Type: vault.TypeGeneric, Data: other}))(t)
+	for _, test := range []struct{ auth, want string }{
+		{"Bearer {{ key }}", "{{ key }} " + other}, {"Bearer {{ other }}", apiKey + " {{ other }}"}, {"Bearer {{ key }}", "{{ key }} " + other},
+	} {
+		call := vault.ProxyCall{Method: http.MethodPost, URL: c.URL, Path: "/end", Header: http.Header{"Content-Type": {"text/plain"}, "Authorization": {test.auth}}, Body: strings.NewReader(apiKey + " " + other)}
+		answer := must.Get(c.bird.InvokeProxy(t.Context(), call))(t)
+		must.Same(t, test.auth, test.want, strings.TrimLeft(string(must.Get(io.ReadAll(answer.Body))(t)), "p"))
+		must.Do(t, answer.Body.Close())
+	}
+}
