@@ -174,6 +174,7 @@ var mayImport = map[string][]string{
 	"internal/test/long":         {},
 	"internal/test/model":        {"storage"},
 	"internal/test/must":         {"github.com/google/go-cmp"},
+	"internal/test/outgoing":     {},
 	"internal/test/pgtest":       {"internal/test/must", "github.com/lib/pq"},
 	"internal/test/testrun":      {"internal/test/pgtest"},
 	"internal/test/printing":     {},

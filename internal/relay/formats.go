@@ -65,7 +65,7 @@ func FormatOf(header http.Header) (format Format, boundary string) {
 		return multipart, params["boundary"]
 	case major == "text":
 		return text, ""
-	case slices.Contains([]string{"image", "audio", "video", "font", "model"}, major), slices.Contains(binaryTypes, typ), strings.HasPrefix(typ, "application/grpc"):
+	case slices.Contains([]string{"image", "audio", "video", "font", "model"}, major), slices.Contains(binaryTypes, typ), strings.HasPrefix(typ, "application/grpc"), strings.HasPrefix(typ, "application/x-git-"):
 		return Opaque, ""
 	default:
 		return unknown, ""
