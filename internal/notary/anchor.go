@@ -100,6 +100,15 @@ type AnchorHTTP struct {
 	Client *http.Client
 }
 
+// String hides the URL, which may hold a secret.
+func (AnchorHTTP) String() string { return "vault.AnchorURL(hidden)" }
+
+// Format prints the result of String for every verb.
+func (h AnchorHTTP) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, h.String()) }
+
+// MarshalText returns the result of String, for handlers of slog.
+func (h AnchorHTTP) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
 // Latest returns the newest note, or nil if there is none.
 func (h *AnchorHTTP) Latest(ctx context.Context) ([]byte, error) {
 	status, body, err := h.do(ctx, http.MethodGet, nil)

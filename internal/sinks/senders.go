@@ -169,6 +169,12 @@ func NewHTTP(address string, opts *HTTPOptions) *HTTP {
 	return h
 }
 
+// String hides the URL and the options, which may hold secrets.
+func (HTTP) String() string { return "vault.LogHTTP(hidden)" }
+
+// Format prints the result of String for every verb.
+func (h HTTP) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, h.String()) }
+
 // Prepare checks the URL and the secret. With OTLP, a URL without a path gets the
 // standard path of the protocol.
 func (h *HTTP) Prepare(format string) error {

@@ -175,6 +175,19 @@ func TestClose(t *testing.T) {
 	must.Do(t, must.Get(Open(t.Context(), "exec:true", nil))(t).Close())
 }
 
+// A key shows the name of its program, and not its arguments, which may hold secrets.
+func TestKeyDoesNotPrintArguments(t *testing.T) {
+	t.Parallel()
+	key := must.Get(Open(t.Context(), "exec:program hunter2", nil))(t)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		must.Same(t, verb, "exec:program", fmt.Sprintf(verb, key))
+	}
+	var log lines
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("opened", "key", key)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("opened", "key", key)
+	must.Same(t, "the arguments are in the log", false, log.has("hunter2"))
+}
+
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"", "exec:", "exec: ", "program", "awskms:///k"} {
