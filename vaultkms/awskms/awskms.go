@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaultkms/internal/keeper"
 )
 
@@ -25,6 +27,14 @@ type Options struct {
 	Client *kms.Client
 }
 
+// Key is a key in AWS KMS. Close ends its connections.
+type Key interface {
+	vault.AEAD
+	vault.AEADWithContext
+	vault.PinnedKey
+	io.Closer
+}
+
 // Open opens the key of a URI such as awskms:///alias/vault?region=eu-central-1. The id
 // of the key is a key id, an alias or an ARN. The parameters are region, profile,
 // endpoint, role (an ARN to assume), context_NAME for the encryption context, and root,
@@ -32,7 +42,7 @@ type Options struct {
 //
 // The key must be symmetric. Each call names the key, so AWS KMS decrypts nothing of
 // another key.
-func Open(ctx context.Context, uri string, opts *Options) (keeper.Key, error) {
+func Open(ctx context.Context, uri string, opts *Options) (Key, error) {
 	u, err := keeper.Parse(uri, "awskms", "region", "profile", "endpoint", "role", "context_*")
 	if err != nil {
 		return nil, err

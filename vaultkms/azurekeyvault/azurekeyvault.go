@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/security/keyvault/azkeys"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaultkms/internal/keeper"
 )
 
@@ -24,6 +26,14 @@ type Options struct {
 	Client *azkeys.Client
 }
 
+// Key is a key in Azure Key Vault. Close ends its connections.
+type Key interface {
+	vault.AEAD
+	vault.AEADWithContext
+	vault.PinnedKey
+	io.Closer
+}
+
 // Open opens the key of a URI such as azurekeyvault://NAME.vault.azure.net/keys/KEY, to
 // which a version of the key may be appended. The parameters are algorithm
 // (RSA-OAEP-256), and root, the fingerprint of the vault's root. Open does not call the
@@ -31,7 +41,7 @@ type Options struct {
 //
 // The key is of RSA, so anybody who knows its public key can encrypt for it. A vault that
 // exists opens only with the fingerprint of its root, here or in vault.Config.
-func Open(_ context.Context, uri string, opts *Options) (keeper.Key, error) {
+func Open(_ context.Context, uri string, opts *Options) (Key, error) {
 	u, err := keeper.Parse(uri, "azurekeyvault", "algorithm")
 	if err != nil {
 		return nil, err

@@ -4,12 +4,14 @@ package gcpkms
 import (
 	"context"
 	"fmt"
+	"io"
 
 	cloudkms "cloud.google.com/go/kms/apiv1"
 	"cloud.google.com/go/kms/apiv1/kmspb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaultkms/internal/keeper"
 )
 
@@ -20,13 +22,21 @@ type Options struct {
 	Client *cloudkms.KeyManagementClient
 }
 
+// Key is a key in Google Cloud KMS. Close ends its connections.
+type Key interface {
+	vault.AEAD
+	vault.AEADWithContext
+	vault.PinnedKey
+	io.Closer
+}
+
 // Open opens the key of a URI such as
 // gcpkms://projects/P/locations/L/keyRings/R/cryptoKeys/K. The parameter root is the
 // fingerprint of the vault's root. Open does not call the service.
 //
 // The key must be symmetric. Each call names the key, so Cloud KMS decrypts nothing of
 // another key.
-func Open(ctx context.Context, uri string, opts *Options) (keeper.Key, error) {
+func Open(ctx context.Context, uri string, opts *Options) (Key, error) {
 	u, err := keeper.Parse(uri, "gcpkms")
 	if err != nil {
 		return nil, err

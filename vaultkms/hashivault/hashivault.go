@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaultkms/internal/keeper"
 )
 
@@ -27,6 +29,14 @@ type Options struct {
 	Client *api.Client
 }
 
+// Key is a key in the transit engine. Close ends its connections.
+type Key interface {
+	vault.AEAD
+	vault.AEADWithContext
+	vault.PinnedKey
+	io.Closer
+}
+
 // Open opens the key of a URI such as hashivault://KEY. The parameters are engine
 // (transit), and root, the fingerprint of the vault's root. Open does not call the
 // service.
@@ -34,7 +44,7 @@ type Options struct {
 // Each call names the key, so the engine decrypts nothing of another key. A key of RSA
 // authenticates nothing: a vault that exists opens with it only with the fingerprint of
 // its root.
-func Open(_ context.Context, uri string, opts *Options) (keeper.Key, error) {
+func Open(_ context.Context, uri string, opts *Options) (Key, error) {
 	u, err := keeper.Parse(uri, "hashivault", "engine")
 	if err != nil {
 		return nil, err
