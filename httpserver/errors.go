@@ -38,6 +38,7 @@ var statuses = map[error]int{
 
 const (
 	titleInvalid   = "One or more validation errors occurred."
+	detailInvalid  = "The request is invalid; errors lists what is wrong with each field."
 	detailInternal = "The request could not be processed."
 	detailLogged   = detailInternal + " The server's log has the cause under the trace id of this response."
 )
@@ -82,6 +83,9 @@ func describe(err error) errorBody {
 	var bad *vault.InvalidError
 	if errors.As(err, &bad) {
 		b.Title, b.Errors = titleInvalid, firstFields(bad.Fields)
+		if b.Status == http.StatusBadRequest {
+			b.Detail = detailInvalid
+		}
 	}
 	var taken *vault.ConflictError
 	if errors.As(err, &taken) {

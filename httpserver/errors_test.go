@@ -69,6 +69,7 @@ func TestWriteError(t *testing.T) {
 	}{
 		"of the vault":   {vault.ErrForbidden, `{"title":"Forbidden","status":403,"detail":"The caller has no permission for this."}`},
 		"about a field":  {invalid("a", "is bad"), `{"title":"One or more validation errors occurred.","status":400,"detail":"The request is invalid; errors lists what is wrong with each field.","errors":{"a":["is bad"]}}`},
+		"without fields": {fmt.Errorf("patient 7: %w", vault.ErrInvalid), `{"title":"Bad Request","status":400,"detail":"The request is invalid."}`},
 		"a large body":   {tooMuch, `{"title":"Request Entity Too Large","status":413,"detail":"The body must have at most 3 bytes."}`},
 		"a slow body":    {os.ErrDeadlineExceeded, `{"title":"Request Timeout","status":408,"detail":"The body did not arrive in time."}`},
 		"something else": {errors.New("4242424242424242"), `{"title":"Internal Server Error","status":500,"detail":"` + detailInternal + `"}`},

@@ -97,17 +97,34 @@ func ExampleOptions_authenticate() {
 
 // A server behind a balancer stops without losing requests.
 func ExampleDrain() {
-	serve := func(ctx context.Context, v *vault.Vault, listener net.Listener) error {
-		drain := &httpserver.Drain{Delay: 5 * time.Second, Timeout: 30 * time.Second}
-		srv := &http.Server{Handler: httpserver.Handler(v, &httpserver.Options{Drain: drain}), ReadHeaderTimeout: 10 * time.Second}
-		failed := make(chan error, 1)
-		go func() { failed <- srv.Serve(listener) }()
-		select {
-		case err := <-failed:
-			return err
-		case <-ctx.Done(): // at SIGTERM
-		}
-		return errors.Join(drain.Shutdown(context.Background(), v, srv), v.Close())
+	ctx, stop := context.WithCancel(context.Background()) // yours is signal.NotifyContext with SIGTERM
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = serve
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	drain := &httpserver.Drain{Delay: time.Millisecond, Timeout: 30 * time.Second} // yours has a Delay of seconds
+	api := httpserver.Handler(v, &httpserver.Options{Drain: drain})
+	srv := &http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(listener) }()
+	stop()
+	select {
+	case err := <-failed:
+		log.Fatal(err)
+	case <-ctx.Done():
+	}
+	err = drain.Shutdown(context.Background(), v, srv)
+
+	probe := httptest.NewRecorder()
+	api.ServeHTTP(probe, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	fmt.Println(probe.Code, errors.Join(err, v.Close()))
+	// Output: 503 <nil>
 }

@@ -81,14 +81,24 @@ func TestTenantWithItsOwnKey(t *testing.T) {
 func TestReadyWithoutTheMasterKey(t *testing.T) {
 	t.Parallel()
 	key := &switched{AEAD: vault.NewKey()}
-	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
-	v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour}))(t)
-	t.Cleanup(func() { must.Do(t, v.Close()) })
-	status := func(opts *Options) int {
-		w := httptest.NewRecorder()
-		Handler(v, opts).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
-		return w.Code
+	open := func(age time.Duration) (*vault.Vault, func(*Options) int) {
+		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
+		v := must.Get(vault.Open(t.Context(), store, key, &vault.Config{KeyAge: age, KeyGrace: time.Hour}))(t)
+		t.Cleanup(func() { must.Do(t, v.Close()) })
+		return v, func(opts *Options) int {
+			w := httptest.NewRecorder()
+			Handler(v, opts).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			return w.Code
+		}
 	}
+	_, probe := open(time.Hour)
+	calls := key.calls.Load()
+	for range 10 {
+		must.Same(t, "a probe", http.StatusOK, probe(nil))
+	}
+	must.Same(t, "calls of the key by probes", calls, key.calls.Load())
+
+	v, status := open(20 * time.Millisecond)
 	must.Same(t, "before", http.StatusOK, status(nil))
 	key.denied.Store(true)
 	for v.KeyUsable() == nil {
@@ -107,9 +117,16 @@ func TestReadyWithoutTheMasterKey(t *testing.T) {
 type switched struct {
 	vault.AEAD
 	denied atomic.Bool
+	calls  atomic.Int64
+}
+
+func (k *switched) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	k.calls.Add(1)
+	return k.AEAD.Encrypt(plaintext, associatedData)
 }
 
 func (k *switched) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	k.calls.Add(1)
 	if k.denied.Load() {
 		return nil, vault.ErrKeyDenied
 	}

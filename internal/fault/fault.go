@@ -215,7 +215,7 @@ var statuses = []struct {
 	{ErrUnauthenticated, http.StatusUnauthorized, Detail(ErrUnauthenticated)},
 	{ErrForbidden, http.StatusForbidden, ""},
 	{ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
-	{ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
+	{ErrInvalid, http.StatusBadRequest, "The request is invalid."},
 	{ErrNotFound, http.StatusNotFound, ""},
 	{ErrConflict, http.StatusConflict, ""},
 	{ErrCode, http.StatusUnprocessableEntity, ""},
