@@ -21,9 +21,6 @@ var (
 // errGone means that the token of a field was deleted or has expired.
 var errGone = fmt.Errorf("vaultsql: the token of the value has expired or was deleted: %w", vault.ErrNotFound)
 
-// errNotNew means that a field refers to a token where only values are allowed.
-var errNotNew = fmt.Errorf("%w: the field refers to a token, and a new row must hold values", vault.ErrInvalid)
-
 // prefix begins every error of this package.
 const prefix = "vaultsql: "
 

@@ -60,20 +60,39 @@ func Example() {
 	// the program: Jane Doe
 }
 
-// The compiler checks the field and the type of the value.
-func ExampleLookupIn() {
-	byEmail := func(ctx context.Context, c vault.API, email string) ([]string, error) {
-		return vaultsql.LookupIn(ctx, c, func(row *Customer) *vaultsql.Text { return &row.Email }, email)
-	}
-	_ = byEmail
+// The ids of the tokens that hold a value are for a WHERE clause. A value of another
+// type is an error, because it would find nothing.
+func ExampleLookup() {
+	ctx := context.Background()
+	v, c := opened(ctx)
+	defer v.Close()
+	jane := Customer{Email: vaultsql.NewText("jane@example.com")}
+	check(vaultsql.Seal(ctx, c, &jane))
+	ids := result(vaultsql.Lookup(ctx, c, Customer{}, "Email", "jane@example.com"))
+	fmt.Println(len(ids), ids[0] == jane.Email.ID())
+	_, err := vaultsql.Lookup(ctx, c, Customer{}, "Email", []byte("jane@example.com"))
+	fmt.Println(err)
+	// Output:
+	// 1 true
+	// vaultsql: Customer.Email: vault: invalid input: the value to look up is a []uint8, and the field holds string
 }
 
-// The ids of the tokens that hold a value are for a WHERE clause.
-func ExampleLookup() {
-	byEmail := func(ctx context.Context, c vault.API, email string) ([]string, error) {
-		return vaultsql.Lookup(ctx, c, Customer{}, "Email", email)
-	}
-	_ = byEmail
+// The compiler checks the field and the type of the value.
+func ExampleLookupIn() {
+	ctx := context.Background()
+	v, c := opened(ctx)
+	defer v.Close()
+	jane := Customer{Name: vaultsql.NewText("Jane Doe")}
+	check(vaultsql.Seal(ctx, c, &jane))
+	ids := result(vaultsql.LookupIn(ctx, c, func(row *Customer) *vaultsql.Text { return &row.Name }, "Jane Doe"))
+	fmt.Println(len(ids), ids[0] == jane.Name.ID())
+	// Output: 1 true
+}
+
+// opened returns a new vault in memory, and a client.
+func opened(ctx context.Context) (*vault.Vault, *vault.Client) {
+	v := result(vault.Open(ctx, result(sqlite.Open(ctx, ":memory:")), vault.NewKey(), nil))
+	return v, v.Tenant(result(v.CreateTenant(ctx, "Shop")).ID).Client
 }
 
 func result[T any](v T, err error) T {

@@ -62,9 +62,10 @@ func Erase(ctx context.Context, c API, reason string, dst ...any) error {
 // EraseAll skips tokens that do not exist or that the client may not see. It erases
 // the token of a dedup field for every row that shares the token.
 //
-// EraseAll makes one call for every 1,000 tokens, and none if no field has a token. The result then has the ID of the
-// last call and the sum of the counts. After an error, a second EraseAll continues
-// with the rest. It is atomic with a client from [vault.Client.InTx].
+// EraseAll makes one call for every 1,000 tokens, and none if no field has a token. Of
+// several calls, the result has the ID of the last one and the sum of the counts. After
+// an error, a second EraseAll continues with the rest. It is atomic with a client from
+// [vault.Client.InTx].
 func EraseAll(ctx context.Context, c API, reason string, dst ...any) (*vault.Erasure, error) {
 	fields, err := collect(dst)
 	if err != nil {

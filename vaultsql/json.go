@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/token"
 )
 
@@ -35,7 +36,7 @@ func (o Of[T]) MarshalJSON() ([]byte, error) {
 // A field that already has a token keeps its state if the reference has the same id.
 // It rejects a reference with another id, which a caller could have taken from
 // elsewhere. So decode the body of a request into the row that it changes. For a new
-// row, call [CheckNew] afterwards.
+// row, call [CheckNew] afterwards. To decode several rows, use a new variable for each.
 func (o *Of[T]) UnmarshalJSON(text []byte) error {
 	text = bytes.TrimSpace(text)
 	id, found, valid := reference(text)
@@ -151,8 +152,8 @@ func CheckNew(dst ...any) error {
 		return err
 	}
 	for _, f := range fields {
-		if f.head().id != "" {
-			return f.wrap(errNotNew)
+		if f.head().id != "" { // an InvalidError, so that the caller of an API gets its text
+			return f.wrap(&vault.InvalidError{Fields: map[string][]string{f.name: {"must not refer to a token: a new row has values"}}})
 		}
 	}
 	return nil

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaultsql"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -183,6 +185,9 @@ func TestGetThenPut(t *testing.T) {
 	if !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), "customer.Name") {
 		t.Errorf("a new row with the token of another row: %v", err)
 	}
+	res := httptest.NewRecorder()
+	httpserver.WriteError(res, err)
+	must.Contain(t, "the response", res.Body.String(), `"errors":{"Name":["must not refer to a token: a new row has values"]}`)
 }
 
 // View is the value, or else the mask.

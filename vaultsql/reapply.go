@@ -41,9 +41,11 @@ func CheckTags(ctx context.Context, c Reader, dst ...any) error {
 // and continue after the last row: the sum of the results is the progress. A second
 // Reapply of the same rows changes nothing.
 //
-// Most changes keep the token. Type and dedup do not: the value is sealed again, and
-// the field has another id, so write the rows afterwards, in the same transaction if
-// c is a client of [vault.Client.InTx]. [Unused] finds the former tokens.
+// Most changes keep the token. Type and dedup, and the containers of a dedup field, do
+// not: the value is sealed again, and the field has another id, so write the rows
+// afterwards, in the same transaction if c is a client of [vault.Client.InTx].
+// [Unused] finds the former tokens. Fields whose token has expired or was deleted are
+// skipped.
 //
 // A token that gets expires= expires this long after Reapply.
 func Reapply(ctx context.Context, c API, dst ...any) (int, error) {
@@ -54,7 +56,7 @@ func Reapply(ctx context.Context, c API, dst ...any) (int, error) {
 	var again []*field
 	changed := 0
 	for _, d := range all {
-		if d.patch == nil {
+		if d.again != "" {
 			again = append(again, d.field)
 			continue
 		}
@@ -105,14 +107,15 @@ func resealed(ctx context.Context, c API, fields []*field) error {
 // drift is a field whose token differs from its tag.
 type drift struct {
 	*field
-	patch   map[string]any // nil if the value needs another token
-	expires time.Duration  // from now on; zero to leave it
+	again   string // what only another token can have; empty if a patch is enough
+	patch   map[string]any
+	expires time.Duration // from now on; zero to leave it
 }
 
 // names lists what differs.
 func (d *drift) names() []string {
-	if d.patch == nil {
-		return []string{"type or dedup"}
+	if d.again != "" {
+		return []string{d.again}
 	}
 	names := slices.Sorted(maps.Keys(d.patch))
 	if d.expires > 0 {
@@ -146,9 +149,16 @@ func drifts(ctx context.Context, c Reader, dst []any) ([]*drift, error) {
 		if err != nil {
 			return nil, fmt.Errorf("vaultsql: %w", err)
 		}
+		tokens := map[string]*vault.Token{}
 		for i := range page.Data {
-			for _, f := range byID[page.Data[i].ID] {
-				d, err := f.compare(&page.Data[i])
+			tokens[page.Data[i].ID] = &page.Data[i]
+		}
+		for _, id := range some {
+			if tokens[id] == nil {
+				continue // it has expired or was deleted
+			}
+			for _, f := range byID[id] {
+				d, err := f.compare(tokens[id])
 				if err != nil {
 					return nil, f.wrap(err)
 				}
@@ -167,11 +177,18 @@ func (f *field) compare(t *vault.Token) (*drift, error) {
 		return nil, errUnreadable
 	}
 	shared := strings.HasPrefix(t.FingerprintExpression, sharedPrefix)
-	d := &drift{field: f}
-	if t.Type != f.typ() || shared != f.tag.dedup || shared && !slices.Equal(sharedIn(t.FingerprintExpression), f.tag.containers) {
+	d := &drift{field: f, patch: map[string]any{}}
+	switch {
+	case t.Type != f.typ():
+		d.again = "type"
+	case shared != f.tag.dedup:
+		d.again = "dedup"
+	case shared && !slices.Equal(sharedIn(t.FingerprintExpression), f.tag.containers):
+		d.again = "containers"
+	}
+	if d.again != "" {
 		return d, nil
 	}
-	d.patch = map[string]any{}
 	f.compareRules(t, d.patch)
 	if err := f.compareMetadata(t, shared, d.patch); err != nil {
 		return nil, err

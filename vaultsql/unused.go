@@ -43,6 +43,9 @@ type UnusedParams struct {
 // (permission token:delete). It reads the tokens in batches of 100 and asks the
 // database for the rows of each batch.
 //
+// A new row of a dedup field may get an old token, whose age protects nothing. Erase
+// the tokens of such fields only while no rows are written.
+//
 //	ids, err := vaultsql.Unused(ctx, c, db, vaultsql.UnusedParams{
 //		Tokens:  vault.SearchTokensParams{Query: "metadata.field:Customer.Name"},
 //		Columns: []vaultsql.Column{{"customers", "name"}},
