@@ -345,7 +345,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 		caller.Stranger = inv.Identity.Proxy().String()
 	}
 	if inv.echo != nil {
-		caller.Keep = &egress.Keep{Holder: inv.holder(caller.Stranger), Carry: inv.echo.carry()}
+		caller.Keep = &egress.Keep{Holder: inv.holder(caller.Stranger), Carry: inv.echo.carry(&inv.out)}
 	}
 	res, err := inv.relay.send(ctx, caller, &inv.out)
 	if err == nil && res.StatusCode < 200 {
