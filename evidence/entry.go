@@ -25,8 +25,8 @@ type Entry struct {
 	Origin     string
 }
 
-// Redacted returns the remaining fields of an entry after its erasure.
-func (e Entry) Redacted() Entry {
+// redacted returns the remaining fields of an entry after its erasure.
+func (e Entry) redacted() Entry {
 	e.ActorName, e.Origin = "", ""
 	return e
 }
@@ -36,10 +36,6 @@ type Mac [16]byte
 
 // commitPrefix begins every commitment.
 const commitPrefix = "vault/log/1"
-
-// AppendFields appends the fields of an entry in the form that commitments
-// hash.
-func (e *Entry) AppendFields(b []byte) []byte { return e.appendFields(b, e.EntityType) }
 
 // AppendMacFields appends the fields of an entry in the form that its mac
 // hashes. For a read, the entity type is left out: a storage that reads a
@@ -87,12 +83,11 @@ func appendID(b []byte, id uuid.UUID) []byte {
 // Commit returns the commitment to an entry.
 func (e *Entry) Commit(tenant uuid.UUID, mac Mac) Hash {
 	var room [512]byte
-	return CommitFields(tenant, mac, e.AppendFields(room[:0]))
+	return commitFields(tenant, mac, e.appendFields(room[:0], e.EntityType))
 }
 
-// CommitFields returns the commitment to the fields from
-// [Entry.AppendFields].
-func CommitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
+// commitFields returns the commitment to fields in the form that commitments hash.
+func commitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
 	var room [640]byte
 	b := append(room[:0], commitPrefix...)
 	b = append(b, tenant[:]...)
@@ -213,5 +208,5 @@ func (t *entryText) appendFields(b []byte) []byte {
 
 func (t *entryText) commit(tenant uuid.UUID, mac Mac) Hash {
 	var room [512]byte
-	return CommitFields(tenant, mac, t.appendFields(room[:0]))
+	return commitFields(tenant, mac, t.appendFields(room[:0]))
 }

@@ -20,7 +20,7 @@ func TestAppendFields(t *testing.T) {
 		{ID: id, CreatedAt: at, ActorID: id, ActorType: "user", ActorName: "jané", EntityType: "token", Operation: "read", Origin: "::1"},
 	} {
 		text := e.text()
-		must.Same(t, "e.AppendFields(nil)", text.appendFields(nil), e.AppendFields(nil))
+		must.Same(t, "the fields", text.appendFields(nil), e.appendFields(nil, e.EntityType))
 		must.Same(t, "the commitments differ", e.Commit(id, Mac{1}), text.commit(id, Mac{1}))
 		if text.Operation == "read" {
 			text.EntityType = ""

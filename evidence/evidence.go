@@ -10,6 +10,13 @@
 //		fmt.Println(report.Findings) // tampered with
 //	}
 //
+// # What an auditor needs
+//
+// [Verify] checks a bundle, [VerifyProof] and [OpenProof] the proof of an entry, and
+// [CheckConsistency] that a newer note, read with [OpenCheckpoint], extends an older
+// one. A [Report] has the result. The other names are the parts of bundles and proofs,
+// for programs that write or read them in their own way, as the vault does.
+//
 // # Trees
 //
 // Each tenant has a Merkle tree (RFC 6962) over the entries of its log, in

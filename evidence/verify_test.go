@@ -142,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 			return w.bundle()
 		}, []Finding{{Index: 1, Verdict: Altered}}},
 		"erased without an event": {func(w *world) []byte {
-			left := w.leaves[1].Entry.Redacted()
+			left := w.leaves[1].Entry.redacted()
 			w.leaves[1].Entry, w.leaves[1].Mac = &left, nil
 			return w.bundle()
 		}, []Finding{{Index: 1, Verdict: Altered}}},

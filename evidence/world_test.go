@@ -219,7 +219,7 @@ func (w *world) proof(n int64) []byte {
 // erase removes the person from an entry.
 func (w *world) erase(n int64) {
 	l := &w.leaves[n]
-	left := l.Entry.Redacted()
+	left := l.Entry.redacted()
 	index := w.note(Event{Kind: EventErased, Tenant: w.tenant, Entry: l.ID, After: left.Commit(w.tenant, Mac{})}, false)
 	w.checkpoint()
 	l.Mac, l.Entry = nil, &left
