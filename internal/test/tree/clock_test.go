@@ -45,7 +45,7 @@ var machineTime = map[string]struct {
 	"httpserver":                      {14, []string{elapsed, deadline}},
 	"internal/admission":              {2, []string{elapsed}},
 	"internal/core":                   {2, []string{elapsed}},
-	"internal/egress":                 {2, []string{elapsed}},
+	"internal/egress":                 {5, []string{elapsed, deadline}},
 	"internal/notary":                 {3, []string{elapsed}},
 	"internal/expr":                   {1, []string{initial}},
 	"internal/fault":                  {1, []string{deadline}},
