@@ -158,7 +158,7 @@ type Ledger struct {
 	alarms  alarms
 	signing atomic.Pointer[signing]
 
-	mu     sync.Mutex // guards vault, looked and anchored.compared
+	mu     pace.Lock // guards vault, looked and anchored.compared
 	vault  vaultTree
 	looked *merkle.Frontier       // of the vault's tree, as far as its events were read
 	gone   sync.RWMutex           // held with mu to change vault.tenants.deleted, so that either suffices to read it
@@ -215,7 +215,7 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	if len(c.Signers) == 0 || len(c.Keys) == 0 {
 		return nil, errors.New("evidence: a signer and its key are required")
 	}
-	l := &Ledger{c: c, id: uuid.New(), recent: map[uuid.UUID]int64{}}
+	l := &Ledger{c: c, id: uuid.New(), mu: pace.NewLock(), recent: map[uuid.UUID]int64{}}
 	l.Use(c.Signers, c.Keys)
 	l.alarms.send, l.alarms.raised = c.Alarm, map[AlarmKind]int64{}
 	l.status.Store(&Status{})

@@ -96,7 +96,7 @@ func (s *growth) prunable(ctx context.Context) (below, checked int64, err error)
 				f.Add(leaf{&part.Leaves[i], j}.hash())
 				for ; more && err == nil && head.Size <= f.Size(); head, err, more = next() {
 					if head.Size == f.Size() && head.Root != f.Root() {
-						return 0, 0, s.l.tampered(s.tenant, evidence.Forked, "the tree does not extend an earlier head")
+						return 0, 0, s.l.tampered(ctx, s.tenant, evidence.Forked, "the tree does not extend an earlier head")
 					}
 					checked = head.index + 1
 				}

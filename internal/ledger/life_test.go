@@ -190,6 +190,25 @@ func TestDeleteTenant(t *testing.T) {
 	}
 }
 
+// TestTenantDeletedByAnotherNode sequences a log that another node has deleted. The tree
+// is gone, but nobody has tampered with it.
+func TestTenantDeletedByAnotherNode(t *testing.T) {
+	t.Parallel()
+	r, l, tenant := begun(t)
+	other := r.open()
+	r.write(l, tenant, 5)
+	r.checkpoint(l)
+	r.write(l, tenant, 5)
+	must.Do(t, other.DeleteTenant(t.Context(), tenant))
+	for more := true; more; {
+		more = must.Get(r.store.Purge(t.Context(), storage.ID(tenant), 100))(t)
+	}
+	must.Match(t, "the log of a deleted tenant", must.Err(l.Sequence(t.Context(), tenant)), ErrGone)
+	if got := r.all(); len(got) > 0 {
+		t.Errorf("alarms: %v", got)
+	}
+}
+
 func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]string{

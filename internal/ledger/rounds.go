@@ -17,7 +17,7 @@ import (
 type rounds struct {
 	pace time.Duration
 
-	turn   sync.Mutex // held by the round that runs
+	turn   pace.Lock // held by the round that runs
 	mu     sync.Mutex
 	next   *round    // waits to start; nil if nobody waits
 	signed time.Time // when the last note was signed
@@ -30,7 +30,7 @@ type rounds struct {
 }
 
 func (s *rounds) begin() {
-	s.pace = time.Second
+	s.pace, s.turn = time.Second, pace.NewLock()
 	s.alive, s.kill = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	s.open, s.stop = context.WithCancel(s.alive)
 }

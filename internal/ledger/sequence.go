@@ -46,7 +46,7 @@ func (l *Ledger) Sequence(ctx context.Context, tenant uuid.UUID) (storage.Tree, 
 		case errors.Is(err, storage.ErrStale) && attempt < maxAttempts:
 			attempt++ // another node was faster
 		case errors.Is(err, storage.ErrMalformed):
-			return tree, l.tampered(tenant, evidence.Altered, "a row of the log or its tree cannot be read")
+			return tree, l.tampered(ctx, tenant, evidence.Altered, "a row of the log or its tree cannot be read")
 		case err != nil || !more:
 			return tree, err
 		}
@@ -122,8 +122,15 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 	return s, err
 }
 
-// tampered raises an alarm about a tenant's tree, and returns ErrTampered.
-func (l *Ledger) tampered(tenant uuid.UUID, verdict evidence.Verdict, what string) error {
+// tampered raises an alarm about a tenant's tree, and returns ErrTampered. If another
+// node has deleted the tenant, and with it the tree, it returns ErrGone instead.
+func (l *Ledger) tampered(ctx context.Context, tenant uuid.UUID, verdict evidence.Verdict, what string) error {
+	if err := l.learn(ctx); err != nil {
+		return err
+	}
+	if l.Deleted(tenant) {
+		return ErrGone
+	}
 	l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: verdict, Text: what})
 	return fmt.Errorf("%w: %s", ErrTampered, what)
 }
@@ -146,7 +153,7 @@ func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, st *state, kno
 	}
 	tenant := uuid.UUID(tree.Tenant)
 	if isOlder(tree, st, known, h) {
-		return nil, l.tampered(tenant, evidence.Altered, "the row of a tree is an older one")
+		return nil, l.tampered(ctx, tenant, evidence.Altered, "the row of a tree is an older one")
 	}
 	l.cacheTree(tenant, f.Clone(), st.Revision)
 	return f, nil
@@ -157,7 +164,7 @@ func (l *Ledger) catchUp(ctx context.Context, tree *storage.Tree, st *state, kno
 func (l *Ledger) frontier(ctx context.Context, tree *storage.Tree, known *cached, h head) (*merkle.Frontier, error) {
 	tenant := uuid.UUID(tree.Tenant)
 	if tree.Size < h.size || tree.State == nil && h.index >= 0 {
-		return nil, l.tampered(tenant, evidence.Truncated, "a tree is smaller than its newest head")
+		return nil, l.tampered(ctx, tenant, evidence.Truncated, "a tree is smaller than its newest head")
 	}
 	if known != nil && known.size <= tree.Size {
 		f := known.frontier.Clone()
@@ -170,11 +177,11 @@ func (l *Ledger) frontier(ctx context.Context, tree *storage.Tree, known *cached
 		}
 	}
 	if known != nil {
-		return nil, l.tampered(tenant, evidence.Forked, "the tree does not continue the one this node knows")
+		return nil, l.tampered(ctx, tenant, evidence.Forked, "the tree does not continue the one this node knows")
 	}
 	f, err := l.hashes(ctx, tenant).frontier(tree.Size)
 	if errors.Is(err, ErrTampered) || err == nil && tree.Size > 0 && f.Root() != merkle.Hash(tree.Root) {
-		return nil, l.tampered(tenant, evidence.Altered, "a root does not fit its leaves")
+		return nil, l.tampered(ctx, tenant, evidence.Altered, "a root does not fit its leaves")
 	}
 	if err != nil {
 		return nil, err
@@ -192,7 +199,7 @@ func (l *Ledger) extends(ctx context.Context, tenant uuid.UUID, f *merkle.Fronti
 		root, err = l.hashes(ctx, tenant).root(h.size)
 	}
 	if errors.Is(err, ErrTampered) || err == nil && root != h.root {
-		return l.tampered(tenant, evidence.Forked, "the tree does not extend its newest head")
+		return l.tampered(ctx, tenant, evidence.Forked, "the tree does not extend its newest head")
 	}
 	return err
 }
@@ -256,7 +263,7 @@ func (s *growth) begin(ctx context.Context) error {
 		if now, err := s.l.tree(ctx, s.tenant); err != nil || now.State != nil {
 			return cmp.Or(err, storage.ErrStale)
 		}
-		return s.l.tampered(s.tenant, evidence.Truncated, "a tree is gone, and its leaves are not")
+		return s.l.tampered(ctx, s.tenant, evidence.Truncated, "a tree is gone, and its leaves are not")
 	}
 	if s.l.importsNothing(s.tenant) {
 		return nil
@@ -450,5 +457,5 @@ func (s *growth) blocked(ctx context.Context, err error) error {
 	if now, failed := s.l.tree(ctx, s.tenant); failed != nil || !bytes.Equal(now.State, s.was.State) {
 		return err
 	}
-	return s.l.tampered(s.tenant, evidence.Forged, "leaves are behind the end of a tree")
+	return s.l.tampered(ctx, s.tenant, evidence.Forged, "leaves are behind the end of a tree")
 }

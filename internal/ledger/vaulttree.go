@@ -296,6 +296,20 @@ func (l *Ledger) reload(ctx context.Context) error {
 	return l.recall(ctx)
 }
 
+// learn is refresh for a node that only wants to know of deleted tenants.
+func (l *Ledger) learn(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.vault.suspended != "" {
+		return nil
+	}
+	err := l.refresh(ctx)
+	if errors.Is(err, ErrSuspended) || errors.Is(err, ErrTampered) {
+		return nil // there is an alarm about it
+	}
+	return err
+}
+
 // refresh reads the events that other nodes have appended to the vault's tree.
 func (l *Ledger) refresh(ctx context.Context) error {
 	v := &l.vault

@@ -52,17 +52,10 @@ func (v *verification) tenant(tenant uuid.UUID) error {
 // gone judges a tenant without keys. It was deleted, or somebody has removed its
 // keys.
 func (v *verification) gone(tenant uuid.UUID) error {
-	l := v.l
-	l.mu.Lock()
-	err := error(nil)
-	if l.vault.suspended == "" {
-		err = l.refresh(v.ctx)
-	}
-	l.mu.Unlock()
-	if err != nil && !errors.Is(err, ErrSuspended) && !errors.Is(err, ErrTampered) {
+	if err := v.l.learn(v.ctx); err != nil {
 		return err
 	}
-	if !l.Deleted(tenant) {
+	if !v.l.Deleted(tenant) {
 		v.find(tenant, -1, evidence.Altered)
 	}
 	return nil

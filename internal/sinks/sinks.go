@@ -34,6 +34,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -121,7 +122,7 @@ func New(cfg Config) (*Sinks, error) {
 		}
 		s.workers = append(s.workers, &worker{
 			Sinks: s, sink: sink, encode: encode, owner: uuid.New(), followers: map[storage.ID]*follower{},
-			tenants: logs.Tenants{Store: cfg.Vault.Store}, now: time.Now,
+			tenants: logs.Tenants{Store: cfg.Vault.Store}, now: time.Now, passing: pace.NewLock(),
 		})
 	}
 	return s, nil

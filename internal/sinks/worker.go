@@ -28,7 +28,7 @@ type worker struct {
 
 	now func() time.Time // for pauses; leases use the clock of the vault
 
-	passing   sync.Mutex // held while entries are sent
+	passing   pace.Lock // held while entries are sent
 	tenants   logs.Tenants
 	followers map[storage.ID]*follower
 	failed    int       // failures in a row
