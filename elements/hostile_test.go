@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,10 +149,69 @@ func TestPrefixesAreNotCollected(t *testing.T) {
 	n.Await(`last('expiry').complete`)
 	must.Contain(t, "the token", n.outcome(`el.tokenize()`), `"number":"XXXXXXXXXXXXXXXXXXX"`)
 
+	// The first 13 digits of this Visa are a valid number too. The page takes the focus after
+	// them. Their end is shown only once the user has left the field.
+	b := w.open(desktop, card)
+	b.focus("number")
+	b.Press("4000007651231")
+	b.Run(`el.blur()`)
+	b.Await(`last('number').valid`)
+	b.focus("cvc")
+	b.focus("number")
+	b.outcome(`el.tokenize()`)
+	ends := `String(new Set(log.map(([, detail]) => detail?.last4).filter(Boolean)).size)`
+	must.Same(t, "ends of 13 digits", "0", b.Value(ends))
+	b.focus("number")
+	b.Press(kb.End + kb.Tab)
+	b.Await(`last('number').last4 === '1231'`)
+
 	// Another card is shown.
 	n.Run(`el.clear()`)
 	n.fill("5555555555554444")
 	must.Contain(t, "the token", n.outcome(`el.tokenize()`), `"number":"XXXXXXXXXXXX4444"`)
+}
+
+// TestCaretTellsNothing types into a frame of which the page shows only a part. The browser
+// scrolls the page to the caret, by the same distance for each character.
+func TestCaretTellsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.policy = "" // for the style of the page
+	for _, font := range []string{"", "serif", "monospace"} {
+		p := w.open(desktop, `<div id="part" style="width:60px;overflow:hidden"><vault-text style="width:900px" api-key="KEY"></vault-text></div>`)
+		p.Provoked = true
+		if font != "" {
+			p.Run(`el.look = {base: {fontFamily: '` + font + `'}}`)
+		}
+		p.focus("text")
+		p.Press("........") // beyond the part that is shown
+		var steps []int
+		last := 0
+		for _, key := range "il1WM.m407j" {
+			p.Press(string(key))
+			p.Value(`new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(() => done(''))) })`)
+			at := must.Get(strconv.Atoi(p.Value(`String(Math.round(part.scrollLeft))`)))(t)
+			steps, last = append(steps, at-last), at
+		}
+		if steps = steps[1:]; slices.Max(steps)-slices.Min(steps) > 1 || slices.Min(steps) == 0 {
+			t.Errorf("font %q: the page was scrolled by %v", font, steps)
+		}
+		if font == "serif" {
+			p.AwaitComplaint("look.base.fontFamily has characters of different widths")
+		}
+	}
+
+	// Digits have one width in most fonts, which then stay. This page has a font with a wide 7.
+	p := w.open(desktop, card)
+	p.Provoked = true
+	f := p.frame()
+	family := `getComputedStyle(document.getElementById('cc-number')).fontFamily`
+	p.Run(`el.look = {base: {fontFamily: 'serif'}}`)
+	f.Await(family + ` === 'serif'`)
+	f.Run(`(() => { const real = Element.prototype.getBoundingClientRect; Element.prototype.getBoundingClientRect = function () {
+		const r = real.call(this); return this.textContent.startsWith('77') ? {width: r.width + 9} : r } })()`)
+	p.Run(`el.look = {base: {fontFamily: 'sans-serif'}}`)
+	f.Await(family + `.endsWith('monospace')`)
 }
 
 // TestOnlyListedOriginsEmbedTheFrame loads the frame in pages of other origins, in sandboxes,

@@ -91,12 +91,20 @@ for (const e of all) e.addEventListener('ready', () => { readies += 1 });`)
 	}
 }
 
-// recordEvents keeps the events of the first element in window.log.
+// recordEvents keeps the events of the first element in window.log. It runs before the
+// element is there, so that it misses none.
 const recordEvents = `'use strict';
 window.log = [];
-window.el = document.querySelector('vault-card, vault-cvc, vault-text, vault-reveal');
+window.first = null;
+Object.defineProperty(window, 'el', {
+  get: () => first ??= document.querySelector('vault-card, vault-cvc, vault-text, vault-reveal'),
+  set: (value) => Object.defineProperty(window, 'el', {value}),
+  configurable: true,
+});
 for (const name of ['ready', 'change', 'focus', 'blur', 'submit']) {
-  el.addEventListener(name, (event) => log.push([name, event.detail, event.bubbles, performance.now()]));
+  document.addEventListener(name, (event) => {
+    if (event.target === el && !event.isTrusted) log.push([name, event.detail, event.bubbles, performance.now()]);
+  }, true);
 }
 window.last = (field) => log.findLast(([name, detail]) => name === 'change' && detail.field === field)?.[1];
 window.outcome = (promise) => promise.then((value) => JSON.stringify(value ?? null), (e) => [e.code, e instanceof Error, JSON.stringify(e.fields), e.message].join(' | '));
@@ -105,7 +113,7 @@ window.outcome = (promise) => promise.then((value) => JSON.stringify(value ?? nu
 // page returns a page with an element. KEY stands for the public key.
 func (w *world) page(element string) string {
 	return strings.ReplaceAll(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Page</title></head>
-<body><script src="`+w.el.URL+`/elements.js"></script>`+element+`<script src="/record.js"></script></body></html>`, "KEY", w.PublicKey)
+<body><script src="/record.js"></script><script src="`+w.el.URL+`/elements.js"></script>`+element+`</body></html>`, "KEY", w.PublicKey)
 }
 
 // card is the element of most pages.

@@ -245,6 +245,7 @@
       switch (message.is) {
         case 'ready':
           clearTimeout(this.#timer);
+          this.#opened = Promise.resolve(''); // also if it is late
           this.#open('');
           this.#judge();
           this.dispatchEvent(new CustomEvent('ready'));

@@ -200,6 +200,7 @@ let kind = '';
 let busy = false;
 const fields = {};
 const waiting = new Map(); // calls that wait for authorize
+let steered = false; // the page moves the focus, not the user
 let form;
 let live;
 let panel; // of a co-badged card
@@ -212,6 +213,13 @@ const fieldNames = ['number', 'expiry', 'cvc', 'text'];
 const isText = (x, most) => typeof x === 'string' && x.length <= most;
 
 function send(message) { port?.postMessage(message); }
+
+// steer moves the focus for the page.
+function steer(input) {
+  steered = true;
+  input.focus();
+  steered = false;
+}
 
 function fail(id, code, reason, about = {}) {
   const safe = {};
@@ -255,12 +263,14 @@ function veiled(data, end) {
 
 // endOf returns the last four characters of a value if the page may see them, else ''.
 // A page could call tokenize after each key, and collect the ends of all prefixes. So a
-// value has no end if it begins like another one whose end was shown.
+// value has no end if another one of another length, whose end was shown, begins like it.
+// Four characters of a short text would be most of it.
 const toldValues = [];
 function endOf(value) {
-  if (value.length <= 4) return '';
+  if (value.length < 8) return '';
   for (const told of toldValues) {
     if (told === value) return value.slice(-4);
+    if (told.length === value.length) continue; // such as after a correction
     const shorter = Math.min(told.length, value.length);
     let same = 0;
     while (same < shorter && told[same] === value[same]) same += 1;
@@ -281,7 +291,7 @@ function tellChange(field) {
   const detail = { field: field.name, empty: value === '', complete, valid, error: field.problem || null };
   if (field.name === 'number') {
     detail.brand = brandOf(value);
-    const end = valid ? endOf(value) : '';
+    const end = valid && field.isWhole() ? endOf(value) : '';
     if (end) detail.last4 = end;
     if (end && config.bin) detail.bin = value.slice(0, 6);
     if (panel?.networks.length > 1) detail.networks = [...panel.networks];
@@ -319,7 +329,11 @@ class Field {
     this.badge = make('span', { class: 'badge', 'aria-hidden': 'true' });
     this.box = make('div', { class: 'box' }, this.input, this.badge);
     this.element = make('div', { class: `field ${name}` }, this.label, this.box, this.error);
-    this.input.addEventListener('input', (event) => this.typed(event));
+    this.done = false; // the user has left the field, or filled it in at once
+    this.input.addEventListener('input', (event) => {
+      this.done = !/^(insertText|insertComposition|delete)/.test(event.inputType ?? '');
+      this.typed(event);
+    });
     this.input.addEventListener('change', () => this.typed({}));
     this.input.addEventListener('keydown', (event) => this.pressed(event));
     this.focused = false;
@@ -327,10 +341,14 @@ class Field {
       this.focused = true;
       send({ is: 'focus', detail: { field: name } });
     });
-    this.input.addEventListener('blur', () => this.left());
+    this.input.addEventListener('blur', (event) => this.left(event));
   }
 
   value() { return formats[this.name].read(this.input.value); }
+
+  // isWhole reports whether a number is more than the beginning of one. The first 13
+  // digits of a Visa can be a valid number, and a page can take the focus after them.
+  isWhole() { return this.done || this.value().length === lengthsOf(brandOf(this.value()))[0]; }
 
   say(code) {
     this.problem = code;
@@ -389,6 +407,7 @@ class Field {
 
   pressed(event) {
     const { input } = this;
+    if (event.key === 'Enter' || event.key === 'Tab') this.done = true;
     if (event.key === 'Enter' && !event.isComposing) {
       event.preventDefault();
       tellChange(this);
@@ -402,8 +421,9 @@ class Field {
     }
   }
 
-  left() {
+  left(event) {
     this.focused = false;
+    if (event.relatedTarget && !steered) this.done = true;
     const value = this.value();
     const code = value ? checks[this.name](value) : '';
     const text = this.say(code);
@@ -483,7 +503,7 @@ class NetworkPanel {
     const before = this.networks;
     await this.pending;
     if (this.networks === before || this.networks.length === 0) return;
-    this.options.querySelector('input').focus();
+    steer(this.options.querySelector('input'));
     live.textContent = textOf('messages', 'network_required');
     throw new Failure('invalid', 'fields', { network: 'network_required' });
   }
@@ -517,6 +537,26 @@ function applyLook(look) {
   for (const name of [...root.style]) if (name.startsWith('--') && !known.includes(name)) root.style.removeProperty(name);
 }
 
+// holdWidths gives the inputs a font of fixed width, unless all characters already have the
+// same width. Browsers scroll the page to the caret in a frame, so a page that shows only a
+// part of the frame can measure each character.
+let measured = '';
+function holdWidths(look) {
+  const all = kind === 'text' ? Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i)) : [...'0123456789'];
+  const ruler = make('p', { class: 'ruler', 'aria-hidden': 'true' }, ...all.map((c) => make('span', {}, c.repeat(32))));
+  document.body.append(ruler);
+  const { fontFamily, fontSize, fontStyle, fontWeight } = getComputedStyle(ruler);
+  const font = [fontFamily, fontSize, fontStyle, fontWeight, root.lang].join();
+  if (font !== measured) {
+    measured = font;
+    const widths = [...ruler.children].map((e) => e.getBoundingClientRect().width);
+    const uneven = Math.max(...widths) - Math.min(...widths) > 0.5;
+    root.toggleAttribute('data-fixed', uneven);
+    if (uneven && look?.base?.fontFamily) send({ is: 'say', text: 'look.base.fontFamily has characters of different widths, which the page could measure. The fields have a font of fixed width instead.' });
+  }
+  ruler.remove();
+}
+
 function apply(given) {
   const text = (name, most) => (isText(given[name], most) ? given[name] : '');
   const scheme = ['light', 'dark'].filter((name) => text('scheme', 40).split(' ').includes(name)).join(' ') || 'light';
@@ -537,6 +577,7 @@ function apply(given) {
     else shown.label();
     return;
   }
+  holdWidths(given.look);
   arrange();
   form.firstElementChild.disabled = given.disabled === true;
 }
@@ -588,7 +629,7 @@ function build() {
 // scrolls a little, so that neither Tab nor a wheel tells the page how long the value is.
 class Shown {
   constructor() {
-    this.output = make('output', { class: 'value', dir: 'auto', tabindex: '0' }, make('span'));
+    this.output = make('output', { class: 'value', dir: 'auto', tabindex: '0', translate: 'no' }, make('span'));
     this.version = 0; // a value that arrives after hide is dropped
     this.element = make('div', { class: 'reveal' }, this.output);
     this.text = null;
@@ -702,7 +743,7 @@ function showProblems(about) {
   for (const field of bad) field.say(about[field.name]);
   for (const field of bad) tellChange(field);
   if (bad.length === 0) return;
-  bad[0].input.focus();
+  steer(bad[0].input);
   throw new Failure('invalid', 'fields', about);
 }
 
@@ -738,9 +779,10 @@ async function tokenize(call) {
   }
   const network = panel?.chosen();
   if (network) body.metadata = { ...body.metadata, network };
+  const end = kind === 'card' && !fields.number.isWhole() ? '' : endOf(value);
   const key = await keyFor(call);
   try {
-    return tokenOf(await request('POST', 'tokens', key, body), endOf(value));
+    return tokenOf(await request('POST', 'tokens', key, body), end);
   } catch (error) {
     if (error instanceof Failure && error.about) showProblems(error.about);
     throw error;
@@ -836,7 +878,7 @@ function take(message) {
       if (shown) shown.set(null);
       break;
     case 'focus':
-      if (form) (order().find((field) => field.name === message.field) ?? order()[0]).input.focus();
+      if (form) steer((order().find((field) => field.name === message.field) ?? order()[0]).input);
       break;
     case 'authorized':
       waiting.get(message.id)?.(message.done === true);

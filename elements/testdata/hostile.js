@@ -108,7 +108,7 @@
   }
   new PerformanceObserver((list) => { for (const e of list.getEntries()) record('performance', e.toJSON()); })
     .observe({ entryTypes: ['resource', 'event', 'layout-shift', 'longtask', 'mark', 'measure', 'paint', 'first-input'].filter((t) => PerformanceObserver.supportedEntryTypes.includes(t)) });
-  new ReportingObserver((reports) => { for (const r of reports) record('report', r.toJSON?.() ?? r.body); }, { buffered: true }).observe();
+  if (window.ReportingObserver) new ReportingObserver((reports) => { for (const r of reports) record('report', r.toJSON?.() ?? r.body); }, { buffered: true }).observe();
 
   // look records what can be asked for at any time.
   window.look = () => {
