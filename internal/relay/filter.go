@@ -97,6 +97,7 @@ type stream struct {
 // found is a part of the text that is replaced.
 type found struct {
 	from, to int64
+	end      int64 // of the first secret in it, which stands for it
 	secret   int32
 }
 
@@ -179,7 +180,7 @@ func (s *stream) merge() {
 }
 
 func byStart(a, b found) int {
-	return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to), cmp.Compare(a.secret, b.secret))
+	return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.end, a.end), cmp.Compare(a.secret, b.secret))
 }
 
 // settled returns the end of the text in which every secret that begins has ended.

@@ -116,7 +116,8 @@ func (t *track) scan(s *stream, text []byte) {
 			state &^= endsWord
 			secret := a.word(state) - 1
 			end := before + int64(i) + 1
-			s.marks = append(s.marks, found{t.start(end - int64(len(s.f.secrets[secret].Text))), t.start(end), secret})
+			from, to := t.start(end-int64(len(s.f.secrets[secret].Text))), t.start(end)
+			s.marks = append(s.marks, found{from, to, to, secret})
 		}
 	}
 	t.state = state
