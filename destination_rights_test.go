@@ -45,7 +45,8 @@ func TestMovesDoNotWidenDestinations(t *testing.T) {
 	v := vaulttest.New(t)
 	key := private(t, v,
 		bound(1, "/x/", "x.test"), bound(2, "/xy/", "x.test", "y.test"), bound(3, "/any/", "*.test"), rule(4, "/mask/", vault.TransformMask, "token:use"),
-		rule(5, "/open/", vault.TransformReveal, "token:use"), rule(6, "/seen/", vault.TransformReveal, "token:read"), rule(7, "/", vault.TransformMask, "token:update"))
+		rule(5, "/open/", vault.TransformReveal, "token:use"), rule(6, "/seen/", vault.TransformReveal, "token:read"), rule(7, "/", vault.TransformMask, "token:update"),
+		bound(8, "/charge/", "POST x.test/v1/charges"), bound(9, "/all/", "POST x.test/v1/**"), bound(10, "/split/", "GET x.test", "POST x.test"))
 	for _, test := range []struct {
 		from, to []string
 		want     bool
@@ -62,6 +63,13 @@ func TestMovesDoNotWidenDestinations(t *testing.T) {
 		{[]string{"/none/"}, []string{"/x/"}, false},
 		{[]string{"/mask/"}, []string{"/x/"}, false},
 		{[]string{"/x/"}, []string{"/none/"}, true},
+		{[]string{"/x/"}, []string{"/charge/"}, true},
+		{[]string{"/all/"}, []string{"/charge/"}, true},
+		{[]string{"/charge/"}, []string{"/all/"}, false},
+		{[]string{"/charge/"}, []string{"/x/"}, false},
+		{[]string{"/split/"}, []string{"/all/"}, true},
+		{[]string{"/all/"}, []string{"/split/"}, false},
+		{[]string{"/split/"}, []string{"/x/"}, false},
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text", Containers: test.from})
 		_, err := key.PatchToken(t.Context(), tok.ID, map[string]any{"containers": test.to})
@@ -74,7 +82,7 @@ func TestSessionsOfBoundUse(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
 	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
-		bound(1, "/", w.to, "x.test"), rule(2, "/", vault.TransformMask, "token:read")}}))(t)
+		bound(1, "/", w.to, "x.test", "GET,POST limited.test/v1/*"), rule(2, "/", vault.TransformMask, "token:read")}}))(t)
 	authorizer := authenticated(t, w.Vault.Vault, app.Key)
 	grant := func(rules []vault.AccessRule, permissions ...vault.Permission) (*vault.Client, error) {
 		s := must.Get(w.Public.CreateSession(t.Context()))(t)
@@ -89,10 +97,14 @@ func TestSessionsOfBoundUse(t *testing.T) {
 		"no limit":           {rule(1, "/", vault.TransformReveal, "token:use")},
 		"another":            {bound(1, "/", w.to, "y.test")},
 		"no limit elsewhere": {bound(1, "/a/", w.to), rule(2, "/", vault.TransformReveal, "token:use")},
+		"another method":     {bound(1, "/", "POST limited.test/v1/*", "DELETE limited.test/v1/*")},
+		"a longer path":      {bound(1, "/", "POST limited.test/v1/**")},
+		"any path":           {bound(1, "/", "POST limited.test")},
 	} {
 		wantError(t, name, must.Err(grant(rules)), vault.ErrForbidden)
 	}
 	wantError(t, "plain use", must.Err(grant(nil, "token:use")), vault.ErrForbidden)
+	must.Get(grant([]vault.AccessRule{bound(1, "/", "POST limited.test/v1/charges")}))(t)
 	s := must.Get(grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")}))(t)
 	must.Get(w.charge(t.Context(), s, cardCall()))(t)
 	_, err := s.Detokenize(t.Context(), "{{ card }}")

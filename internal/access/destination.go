@@ -28,7 +28,8 @@ type Target struct {
 // TargetOf returns the target of a request that net/http sends. Host is the host
 // that is dialled, in lower case and punycode, without a trailing dot and without a
 // user name. If plain is set, http is permitted besides https. It returns the zero
-// Target for any other URL, which no destination matches.
+// Target, which no destination matches, for any other URL, and for a request line that
+// is not a path.
 func TargetOf(method string, u *url.URL, plain bool) Target {
 	port := u.Port()
 	switch {
@@ -49,6 +50,9 @@ func TargetOf(method string, u *url.URL, plain bool) Target {
 		return Target{}
 	}
 	path, _, _ := strings.Cut(u.RequestURI(), "?")
+	if method == "CONNECT" || !strings.HasPrefix(path, "/") && path != "*" { // such a request line names a host
+		return Target{}
+	}
 	return Target{host, cmp.Or(method, "GET"), path}
 }
 

@@ -141,6 +141,29 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
+// A request line that names a host itself is no target. Servers take it for the host.
+func TestTargetsArePaths(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		method string
+		url    url.URL
+		want   Target
+	}{
+		{"POST", url.URL{Path: "/v1/~a", RawPath: "/v1/%7Ea", RawQuery: "q"}, Target{"x.test", "POST", "/v1/%7Ea"}},
+		{"", url.URL{}, Target{"x.test", "GET", "/"}},
+		{"POST", url.URL{Path: "/v1?q", ForceQuery: true}, Target{"x.test", "POST", "/v1%3Fq"}},
+		{"OPTIONS", url.URL{Path: "*"}, Target{"x.test", "OPTIONS", "*"}},
+		{"POST", url.URL{Path: "https://evil.test/v1"}, Target{}},
+		{"POST", url.URL{Path: "evil.test/v1"}, Target{}},
+		{"POST", url.URL{Opaque: "//evil.test/v1"}, Target{}},
+		{"CONNECT", url.URL{}, Target{}},
+		{"CONNECT", url.URL{Path: "/v1"}, Target{}},
+	} {
+		test.url.Scheme, test.url.Host = "https", "x.test"
+		must.Same(t, test.method+" "+test.url.String(), test.want, TargetOf(test.method, &test.url, false))
+	}
+}
+
 func TestDestinationsOfSeveralHolders(t *testing.T) {
 	t.Parallel()
 	grant := mustNew(t, []Rule{

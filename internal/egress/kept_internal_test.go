@@ -128,7 +128,7 @@ func TestKeptConnectionsCarry(t *testing.T) {
 
 // Bytes beyond a response close the connection, whenever they come, and no request
 // gets them, nor the logger.
-func TestKeptConnectionsWithSurplus(t *testing.T) { //nolint:paralleltest // it watches the standard logger
+func TestKeptConnectionsWithSurplus(t *testing.T) { // not parallel, because it watches the standard logger
 	var printed bytes.Buffer
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(&printed)

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
-	"net/http/cgi" //nolint:gosec // it is the only way to run git http-backend
+	"net/http/cgi"
 	"os"
 	"path/filepath"
 	"slices"
