@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,37 +21,44 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// secretOf returns random data for a token, and the texts in it that must not
-// appear.
-func secretOf(r *rand.Rand, depth int) (data any, secrets []string) {
-	text := func() string {
-		var b strings.Builder
-		for range 6 + r.IntN(20) {
-			b.WriteRune([]rune(`abcXYZ019 -_."\/%+&é€🔑`)[r.IntN(22)])
-		}
-		return b.String()
+// secretText returns a random text. Some are longer than 4,096 bytes.
+func secretText(r *rand.Rand) string {
+	var b strings.Builder
+	if r.IntN(12) == 0 {
+		b.WriteString(strings.Repeat([]string{"A", "AB"}[r.IntN(2)], 4100))
 	}
+	for range 6 + r.IntN(20) {
+		b.WriteRune([]rune(`abcXYZ019 -_."\/%+&é€🔑`)[r.IntN(22)])
+	}
+	return b.String()
+}
+
+// secretOf returns random data for a token, and the texts in it that must not
+// appear. Names of members must not either, in a response to a request that inserts
+// them.
+func secretOf(r *rand.Rand, depth int) (data any, secrets, names []string) {
 	switch kind := r.IntN(4); {
 	case kind == 0 && depth < 2:
 		list := []any{}
 		for range 1 + r.IntN(3) {
-			v, s := secretOf(r, depth+1)
-			list, secrets = append(list, v), append(secrets, s...)
+			v, s, m := secretOf(r, depth+1)
+			list, secrets, names = append(list, v), append(secrets, s...), append(names, m...)
 		}
-		return list, secrets
+		return list, secrets, names
 	case kind == 1 && depth < 2:
 		object := map[string]any{}
-		for i := range 1 + r.IntN(3) {
-			v, s := secretOf(r, depth+1)
-			object[fmt.Sprint("k", i)], secrets = v, append(secrets, s...)
+		for range 1 + r.IntN(3) {
+			v, s, m := secretOf(r, depth+1)
+			name := secretText(r)
+			object[name], secrets, names = v, append(secrets, s...), append(append(names, m...), name)
 		}
-		return object, secrets
+		return object, secrets, names
 	case kind == 2:
 		n := json.Number(fmt.Sprint(1_000_000 + r.Int64N(1e15)))
-		return n, []string{string(n)}
+		return n, []string{string(n)}, nil
 	default:
-		s := text()
-		return s, []string{s}
+		s := secretText(r)
+		return s, []string{s}, nil
 	}
 }
 
@@ -99,22 +108,23 @@ func TestNoBoundValueComesBack(t *testing.T) {
 	arrived, refused := 0, 0
 	for n := range long.Rounds(150, 3000) {
 		id, container := fmt.Sprintf("tok-%d", n), fmt.Sprintf("/c%d/", r.IntN(3))
-		data, secrets := secretOf(r, 0)
-		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Containers: []string{container}})
+		data, secrets, names := secretOf(r, 0)
+		metadata := map[string]string{fmt.Sprintf("name-%d", r.Int64()): fmt.Sprint("A&b ", r.Int64())}
+		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Metadata: metadata, Containers: []string{container}})
+		whole := must.Get(w.Private.GetToken(t.Context(), id))(t)
 		destinations := [][]string{{w.to}, {"x.test", w.to}, {"x.test"}, {"*.test"}}
 		rules := []vault.AccessRule{rule(9, "/", vault.TransformMask, "token:read", "token:search", "token:update")}
 		for i := range 3 {
 			rules = append(rules, bound(1+i, fmt.Sprintf("/c%d/", i), destinations[r.IntN(len(destinations))]...))
 		}
 		key := private(t, w.Vault, rules...)
-		got, sent := w.tryEverything(t, r, key, id)
-		for _, secret := range secrets {
-			for _, text := range got {
-				for _, plain := range undisguised(text) {
-					must.Lack(t, id+": "+text, plain, secret)
-				}
-			}
+		expression, hidden := expressionOf(r, id), slices.Concat(secrets, names)
+		if strings.Contains(expression, "token:") {
+			hidden = slices.Concat(hidden, []string{whole.Fingerprint}, slices.Collect(maps.Keys(metadata)), slices.Collect(maps.Values(metadata)))
 		}
+		got, response, sent := w.tryEverything(t, r, key, id, expression)
+		wantNoneOf(t, id, got, secrets)
+		wantNoneOf(t, id+" in a response", response, hidden)
 		if sent {
 			arrived++
 		} else {
@@ -126,14 +136,35 @@ func TestNoBoundValueComesBack(t *testing.T) {
 	}
 }
 
-// tryEverything uses a token in many ways and returns everything that the caller
-// receives, and whether the destination received the data.
-func (w *till) tryEverything(t *testing.T, r *rand.Rand, key *vault.Client, id string) (got []string, sent bool) {
+// wantNoneOf checks that texts have no secret in any form, and no half of a long one.
+func wantNoneOf(t *testing.T, what string, texts, secrets []string) {
+	t.Helper()
+	for _, text := range texts {
+		for _, plain := range undisguised(text) {
+			for _, secret := range secrets {
+				must.Lack(t, what+": "+text, plain, secret)
+				if half := len(secret) / 2; half > 1000 {
+					must.Lack(t, what+": "+text, plain, secret[:half])
+					must.Lack(t, what+": "+text, plain, secret[half:])
+				}
+			}
+		}
+	}
+}
+
+// expressionOf returns an expression that inserts a token, or tries to take it apart.
+func expressionOf(r *rand.Rand, id string) string {
+	return []string{"{{ " + id + " }}", "{{" + id + " | stringify }}", "a {{ " + id + " | to_string }} b", "{{ " + id + " | slice: 0, 7 }}", "{{ token: " + id + " }}"}[r.IntN(5)]
+}
+
+// tryEverything uses a token in many ways. It returns everything that the caller
+// receives, what of it is a response of the destination, and whether the destination
+// received the data.
+func (w *till) tryEverything(t *testing.T, r *rand.Rand, key *vault.Client, id, expression string) (got, response []string, sent bool) {
 	note := func(v any, err error) {
 		text, _ := json.Marshal(v) // what cannot be written cannot be received
 		got = append(got, string(text), fmt.Sprint(err))
 	}
-	expression := []string{"{{ " + id + " }}", "{{" + id + " | stringify }}", "a {{ " + id + " | to_string }} b", "{{ " + id + " | slice: 0, 7 }}", "{{ token: " + id + " }}"}[r.IntN(5)]
 	note(key.Detokenize(t.Context(), map[string]string{"x": expression}))
 	note(key.PatchToken(t.Context(), id, map[string]any{"mask": "{{ data | stringify }}"}))
 	note(key.PatchToken(t.Context(), id, map[string]any{"containers": []string{fmt.Sprintf("/c%d/", r.IntN(3))}}))
@@ -152,13 +183,13 @@ func (w *till) tryEverything(t *testing.T, r *rand.Rand, key *vault.Client, id s
 	}
 	w.answer = func(rw http.ResponseWriter, req *http.Request, body string) { sent = true; respond(r, rw, req, body) }
 	answer, err := w.charge(t.Context(), key, call)
-	got = append(got, answer.body, fmt.Sprint(err))
+	response = []string{answer.body, fmt.Sprint(err)}
 	if answer.ProxyAnswer != nil {
 		for name, values := range answer.Header {
-			got = append(append(got, name), values...)
+			response = append(append(response, name), values...)
 		}
 	}
-	return got, sent
+	return append(got, response...), response, sent
 }
 
 // respond returns what a request had, in some form.
