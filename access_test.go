@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -20,18 +22,18 @@ import (
 func TestTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	text := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
-	number := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
+	text := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
+	number := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
 	for transform, want := range map[vault.Transform][2]string{
 		vault.TransformReveal: {`"secret"`, `1234567890`}, vault.TransformMask: {`"XXcret"`, ``}, vault.TransformRedact: {``, ``},
 	} {
-		c := private(t, v, rule(1, "/", transform, "token:read"))
-		got := get(t, c, text.ID)
-		wantData(t, string(transform), got.Data, want[0])
-		wantData(t, string(transform)+" without a mask", get(t, c, number.ID).Data, want[1])
-		wantData(t, string(transform)+": mask", got.Mask, `"{{ data | reveal_last: 4 }}"`)
-		same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
-		same(t, "fingerprint", got.Fingerprint, text.Fingerprint)
+		c := given.Private(t, v, given.Rule(1, "/", transform, "token:read"))
+		got := given.Get(t, c, text.ID)
+		given.WantData(t, string(transform), got.Data, want[0])
+		given.WantData(t, string(transform)+" without a mask", given.Get(t, c, number.ID).Data, want[1])
+		given.WantData(t, string(transform)+": mask", got.Mask, `"{{ data | reveal_last: 4 }}"`)
+		given.Same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
+		given.Same(t, "fingerprint", got.Fingerprint, text.Fingerprint)
 	}
 }
 
@@ -39,12 +41,12 @@ func TestTransforms(t *testing.T) {
 func TestContainersInherit(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/PCI/Low/", vault.TransformReveal, everything...))
+	c := given.Private(t, v, given.Rule(1, "/PCI/Low/", vault.TransformReveal, given.Everything...))
 	for container, allowed := range map[string]bool{
 		"/pci/low/": true, "/pci/low/deep/er/": true, "/PCI/LOW/": true,
 		"/pci/": false, "/pci/lower/": false, "/": false, "/x/pci/low/": false, "/pci/high/": false,
 	} {
-		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
+		tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
 		for _, tt := range []struct {
 			name string
 			err  error
@@ -55,10 +57,10 @@ func TestContainersInherit(t *testing.T) {
 			{"use", must.Err(c.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))},
 			{"delete", c.DeleteToken(t.Context(), tok.ID)},
 		} {
-			wantAllowed(t, tt.name+" in "+container, tt.err, allowed)
+			given.WantAllowed(t, tt.name+" in "+container, tt.err, allowed)
 		}
 		_, err := v.Owner.GetToken(t.Context(), tok.ID)
-		same(t, "in "+container+" deleted", err != nil, allowed)
+		given.Same(t, "in "+container+" deleted", err != nil, allowed)
 	}
 }
 
@@ -67,8 +69,8 @@ func TestContainersInherit(t *testing.T) {
 func TestSeveralContainers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/open/", vault.TransformReveal, everything...), rule(2, "/half/", vault.TransformMask, everything...),
-		rule(3, "/shut/", vault.TransformRedact, everything...))
+	c := given.Private(t, v, given.Rule(1, "/open/", vault.TransformReveal, given.Everything...), given.Rule(2, "/half/", vault.TransformMask, given.Everything...),
+		given.Rule(3, "/shut/", vault.TransformRedact, given.Everything...))
 	for _, tt := range []struct {
 		containers []string
 		want       string
@@ -81,17 +83,17 @@ func TestSeveralContainers(t *testing.T) {
 		{[]string{"/open/", "/elsewhere/"}, ``, true},
 	} {
 		p := vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: tt.containers}
-		tok := create(t, v.Owner.Client, p)
+		tok := given.Create(t, v.Owner.Client, p)
 		got, err := c.GetToken(t.Context(), tok.ID)
 		_, createErr := c.CreateToken(t.Context(), p)
 		_, patchErr := c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{}}`))
-		wantAllowed(t, "read", err, !tt.forbidden)
-		wantAllowed(t, "create", createErr, !tt.forbidden)
-		wantAllowed(t, "update", patchErr, !tt.forbidden)
+		given.WantAllowed(t, "read", err, !tt.forbidden)
+		given.WantAllowed(t, "create", createErr, !tt.forbidden)
+		given.WantAllowed(t, "update", patchErr, !tt.forbidden)
 		if err == nil {
-			wantData(t, "data", got.Data, tt.want)
+			given.WantData(t, "data", got.Data, tt.want)
 		}
-		wantAllowed(t, "delete", c.DeleteToken(t.Context(), tok.ID), !tt.forbidden)
+		given.WantAllowed(t, "delete", c.DeleteToken(t.Context(), tok.ID), !tt.forbidden)
 	}
 }
 
@@ -99,7 +101,7 @@ func TestSeveralContainers(t *testing.T) {
 func TestEachOperationNeedsItsPermission(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	tok := given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	operations := map[vault.Permission]func(*vault.Client) error{
 		"token:create": func(c *vault.Client) error {
 			return must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
@@ -113,24 +115,24 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 		"token:delete": func(c *vault.Client) error { return c.DeleteToken(t.Context(), tok.ID) },
 	}
 	for needed, do := range operations {
-		for _, held := range everything {
+		for _, held := range given.Everything {
 			if held != needed {
-				wantError(t, string(needed+" with "+held), do(holding(t, v, held)), vault.ErrForbidden)
+				must.Match(t, string(needed+" with "+held), do(given.Holding(t, v, held)), vault.ErrForbidden)
 			}
 		}
-		wantError(t, string(needed)+" with a management key", do(v.Management), vault.ErrForbidden)
+		must.Match(t, string(needed)+" with a management key", do(v.Management), vault.ErrForbidden)
 	}
 	for _, needed := range []vault.Permission{"token:create", "token:read", "token:update", "token:search", "token:use", "token:delete"} {
-		wantError(t, fmt.Sprint(needed, " with it"), operations[needed](holding(t, v, needed)), nil)
+		must.Match(t, fmt.Sprint(needed, " with it"), operations[needed](given.Holding(t, v, needed)), nil)
 	}
-	_, err := holding(t, v, "token:use").Tokenize(t.Context(), vault.JSON(`"x"`))
-	wantError(t, "Tokenize without token:create", err, vault.ErrForbidden)
-	_, err = holding(t, v, "token:use").ListTokens(t.Context(), vault.ListTokensParams{})
-	wantError(t, "ListTokens without token:read", err, vault.ErrForbidden)
-	_, err = holding(t, v, "token:use").Detokenize(t.Context(), vault.JSON(`"{{"`))
-	wantError(t, "the permission is there, so the body is judged", err, vault.ErrInvalid)
-	_, err = holding(t, v, "token:read").Detokenize(t.Context(), vault.JSON(`"{{"`))
-	wantError(t, "the permission is judged before the body", err, vault.ErrForbidden)
+	_, err := given.Holding(t, v, "token:use").Tokenize(t.Context(), vault.JSON(`"x"`))
+	must.Match(t, "Tokenize without token:create", err, vault.ErrForbidden)
+	_, err = given.Holding(t, v, "token:use").ListTokens(t.Context(), vault.ListTokensParams{})
+	must.Match(t, "ListTokens without token:read", err, vault.ErrForbidden)
+	_, err = given.Holding(t, v, "token:use").Detokenize(t.Context(), vault.JSON(`"{{"`))
+	must.Match(t, "the permission is there, so the body is judged", err, vault.ErrInvalid)
+	_, err = given.Holding(t, v, "token:read").Detokenize(t.Context(), vault.JSON(`"{{"`))
+	must.Match(t, "the permission is judged before the body", err, vault.ErrForbidden)
 }
 
 // Another tenant's token gives the same error as a missing token.
@@ -138,25 +140,25 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	create(t, v.Owner.Client, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
 	for name, do := range map[string]func(id string) error{
 		"get":    func(id string) error { return must.Err(other.GetToken(t.Context(), id)) },
 		"update": func(id string) error { return must.Err(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
 		"delete": func(id string) error { return other.DeleteToken(t.Context(), id) },
 	} {
 		theirs, missing := do("ours"), do("none")
-		wantError(t, name, theirs, vault.ErrNotFound)
-		same(t, name+": text", theirs.Error(), missing.Error())
+		must.Match(t, name, theirs, vault.ErrNotFound)
+		given.Same(t, name+": text", theirs.Error(), missing.Error())
 	}
-	wantError(t, "use", must.Err(other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))), vault.ErrInvalid)
-	found, total := list(t, other.Client, vault.ListTokensParams{IDs: []string{"ours"}})
-	same(t, "list", found, []string{})
-	same(t, "total", total, 0)
+	must.Match(t, "use", must.Err(other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))), vault.ErrInvalid)
+	found, total := given.List(t, other.Client, vault.ListTokensParams{IDs: []string{"ours"}})
+	given.Same(t, "list", found, []string{})
+	given.Same(t, "total", total, 0)
 	page := must.Get(other.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret OR metadata.k:v"}))(t)
-	same(t, "search finds", page.Pagination.TotalItems, 0)
+	given.Same(t, "search finds", page.Pagination.TotalItems, 0)
 	app := v.Private.ApplicationID()
-	wantError(t, "application", must.Err(other.GetApplication(t.Context(), app)), vault.ErrNotFound)
-	wantError(t, "acting as an application", must.Err(other.As(t.Context(), app)), vault.ErrNotFound)
+	must.Match(t, "application", must.Err(other.GetApplication(t.Context(), app)), vault.ErrNotFound)
+	must.Match(t, "acting as an application", must.Err(other.As(t.Context(), app)), vault.ErrNotFound)
 }
 
 func TestBadKeysAreUnauthenticated(t *testing.T) {
@@ -171,18 +173,18 @@ func TestBadKeysAreUnauthenticated(t *testing.T) {
 		"only a prefix": "key_prv_", "master key": vault.NewKey().Text(), "huge": "key_prv_" + strings.Repeat("1", 1<<20),
 	} {
 		c, err := v.Authenticate(t.Context(), bad)
-		wantError(t, name, err, vault.ErrUnauthenticated)
-		wantSilent(t, err, key)
+		must.Match(t, name, err, vault.ErrUnauthenticated)
+		given.WantSilent(t, err, key)
 		if c != nil {
 			t.Errorf("%s: there is a client", name)
 		}
 	}
 	_, elsewhere := vaulttest.New(t), vaulttest.New(t)
-	wantError(t, "a key of another vault", must.Err(v.Authenticate(t.Context(), elsewhere.PrivateKey)), vault.ErrUnauthenticated)
+	must.Match(t, "a key of another vault", must.Err(v.Authenticate(t.Context(), elsewhere.PrivateKey)), vault.ErrUnauthenticated)
 	s := must.Get(v.Public.CreateSession(t.Context()))(t)
-	wantError(t, "a nonce", must.Err(v.Authenticate(t.Context(), s.Nonce)), vault.ErrUnauthenticated)
+	must.Match(t, "a nonce", must.Err(v.Authenticate(t.Context(), s.Nonce)), vault.ErrUnauthenticated)
 	proxy := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"}))(t)
-	wantError(t, "a proxy's key", must.Err(v.Authenticate(t.Context(), proxy.Key)), vault.ErrUnauthenticated)
+	must.Match(t, "a proxy's key", must.Err(v.Authenticate(t.Context(), proxy.Key)), vault.ErrUnauthenticated)
 }
 
 func btoi(b bool) int {
@@ -204,7 +206,7 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 			return must.Err(v.Owner.RegenerateKey(t.Context(), id))
 		},
 		"delete in Once": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Owner) (vault.StoredResponse, error) {
+			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 				return vault.StoredResponse{}, c.DeleteApplication(ctx, id)
 			})
 			return err
@@ -221,12 +223,12 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+			given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			must.Do(t, revoke(t, v, v.Private.ApplicationID()))
-			wantError(t, "the key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+			must.Match(t, "the key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 			_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-			wantError(t, "the client", err, vault.ErrUnauthenticated)
-			wantError(t, "Check", v.Private.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
+			must.Match(t, "the client", err, vault.ErrUnauthenticated)
+			must.Match(t, "Check", v.Private.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
 		})
 	}
 }
@@ -235,15 +237,15 @@ func TestRevokedKeyStopsWorkingAtOnce(t *testing.T) {
 // second.
 func TestRevocationReachesOtherNodes(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t)
-	tenant := tenantOf(t, vaults[0])
+	vaults, _ := given.Nodes(t)
+	tenant := given.TenantOf(t, vaults[0])
 	app := must.Get(tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
-	there := authenticated(t, vaults[1], app.Key)
-	create(t, there, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	there := given.Authenticated(t, vaults[1], app.Key)
+	given.Create(t, there, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	must.Do(t, tenant.DeleteApplication(t.Context(), app.ID))
 	revoked := time.Now()
-	wantError(t, "on the node that did it", must.Err(vaults[0].Authenticate(t.Context(), app.Key)), vault.ErrUnauthenticated)
-	eventually(t, "the other node still takes the key", func() bool {
+	must.Match(t, "on the node that did it", must.Err(vaults[0].Authenticate(t.Context(), app.Key)), vault.ErrUnauthenticated)
+	given.Eventually(t, "the other node still takes the key", func() bool {
 		asked := time.Now()
 		err := there.HasPermission(t.Context(), "token:create")
 		if err == nil && asked.Sub(revoked) > time.Second {
@@ -256,23 +258,23 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 // When the database does not respond, every key is refused.
 func TestKeysAreRefusedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
+	v, store := given.Spied(t)
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: given.Everything}))(t)
 	s := must.Get(v.Public.CreateSession(t.Context()))(t)
 	for _, tt := range []struct{ down, key string }{{"Lookup", app.Key}, {"Lookup", s.SessionKey}, {"Records", s.SessionKey}} {
-		store.before = func(call string, _ *storage.Change) error {
+		store.Before = func(call string, _ *storage.Change) error {
 			if call == tt.down {
-				return errDown
+				return given.ErrDown
 			}
 			return nil
 		}
 		c, err := v.Authenticate(t.Context(), tt.key)
-		if c != nil || !errors.Is(err, errDown) {
+		if c != nil || !errors.Is(err, given.ErrDown) {
 			t.Errorf("while %s fails: got a client: %v; %v", tt.down, c != nil, err)
 		}
 	}
-	store.before = nil
-	authenticated(t, v.Vault, app.Key)
+	store.Before = nil
+	given.Authenticated(t, v.Vault, app.Key)
 }
 
 func TestCheck(t *testing.T) {
@@ -284,7 +286,7 @@ func TestCheck(t *testing.T) {
 		want       error
 	}{
 		"held":               {v.Private, "token:read", nil},
-		"held by a rule":     {private(t, v, rule(1, "/x/", vault.TransformRedact, "token:read")), "token:read", nil},
+		"held by a rule":     {given.Private(t, v, given.Rule(1, "/x/", vault.TransformRedact, "token:read")), "token:read", nil},
 		"not held":           {v.Public, "token:read", vault.ErrForbidden},
 		"none needed":        {v.Public, "", nil},
 		"unknown":            {v.Owner.Client, "token:see", vault.ErrForbidden},
@@ -295,7 +297,7 @@ func TestCheck(t *testing.T) {
 		"session:authorize2": {v.Public, vault.PermissionSessionAuthorize, vault.ErrForbidden},
 		"no such tenant":     {v.Vault.Tenant(uuid.New()).Client, "token:read", vault.ErrNotFound},
 	} {
-		wantError(t, name, tt.c.HasPermission(t.Context(), tt.permission), tt.want)
+		must.Match(t, name, tt.c.HasPermission(t.Context(), tt.permission), tt.want)
 	}
 }
 
@@ -304,13 +306,13 @@ func TestAs(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := must.Get(v.Owner.As(t.Context(), v.Public.ApplicationID()))(t)
-	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
-	wantError(t, "beyond the application's rights", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
-	wantError(t, "a missing application", must.Err(v.Owner.As(t.Context(), uuid.New())), vault.ErrNotFound)
-	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)}))(t)
+	tok := given.Create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	given.Same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
+	must.Match(t, "beyond the application's rights", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	must.Match(t, "a missing application", must.Err(v.Owner.As(t.Context(), uuid.New())), vault.ErrNotFound)
+	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: given.Everything, ExpiresAt: vaulttest.Start.Add(time.Second)}))(t)
 	v.Clock.Advance(time.Second)
-	wantError(t, "an expired application", must.Err(v.Owner.As(t.Context(), app.ID)), vault.ErrUnauthenticated)
+	must.Match(t, "an expired application", must.Err(v.Owner.As(t.Context(), app.ID)), vault.ErrUnauthenticated)
 }
 
 // support may see bank accounts masked, and cards in plaintext if their ids mark
@@ -332,7 +334,7 @@ func TestExplainText(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	app := support(t, v)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "test-1", Type: vault.TypeCardNumber, Data: visa, Containers: []string{"/pci/", "/bank/"}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "test-1", Type: vault.TypeCardNumber, Data: given.Visa, Containers: []string{"/pci/", "/bank/"}})
 	for _, c := range []struct {
 		params vault.ExplainParams
 		want   string
@@ -384,7 +386,7 @@ application, /: mask
 	} {
 		c.params.ApplicationID = app.ID
 		e := must.Get(v.Owner.Explain(t.Context(), c.params))(t)
-		same(t, fmt.Sprintf("%+v", c.params), e.String(), c.want)
+		given.Same(t, fmt.Sprintf("%+v", c.params), e.String(), c.want)
 	}
 }
 
@@ -402,7 +404,7 @@ func TestExplainSession(t *testing.T) {
 	explained := func(want string) {
 		t.Helper()
 		e := must.Get(v.Owner.Explain(ctx, asks))(t)
-		same(t, "explanation", e.String(), want)
+		given.Same(t, "explanation", e.String(), want)
 	}
 	explained("token:read is refused\nThe session has not been authorized.\n")
 	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 7, Container: "/bank/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
@@ -439,7 +441,7 @@ func TestExplainIsRefused(t *testing.T) {
 	app := support(t, v)
 	limited := must.Get(v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}}))(t)
 	reader := must.Get(v.Authenticate(ctx, limited.Key))(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "here", Type: vault.TypeGeneric, Data: "x"})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "here", Type: vault.TypeGeneric, Data: "x"})
 	bank := []string{"/bank/"}
 	for name, c := range map[string]struct {
 		client *vault.Client
@@ -455,7 +457,7 @@ func TestExplainIsRefused(t *testing.T) {
 		"both":                {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, SessionID: app.ID, Permission: "token:read", Containers: bank}, vault.ErrInvalid},
 		"token and container": {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "here", Containers: bank}, vault.ErrInvalid},
 	} {
-		wantError(t, name, must.Err(c.client.Explain(ctx, c.params)), c.want)
+		must.Match(t, name, must.Err(c.client.Explain(ctx, c.params)), c.want)
 	}
 	if err := new(vault.ExplainParams).UnmarshalJSON([]byte(`{"permission":"token:read","token_id":"here"}`)); err == nil {
 		t.Error("JSON takes a token")
@@ -468,28 +470,28 @@ func TestMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	ctx := t.Context()
-	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: given.Visa})
 	revealing := must.Get(v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "r", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
 		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read", "token:search", "token:use"}}}}))(t)
 	app := must.Get(v.Authenticate(ctx, revealing.Key))(t)
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Client, "application": app, "user": v.Owner.AsUser("x").Client, "twice": v.Owner.Masked()} {
 		m := c.Masked()
 		token := must.Get(m.GetToken(ctx, "card"))(t)
-		same(t, name+": GetToken", string(token.Data), `"XXXXXXXXXXXX4242"`)
+		given.Same(t, name+": GetToken", string(token.Data), `"XXXXXXXXXXXX4242"`)
 		list, err := m.ListTokens(ctx, vault.ListTokensParams{})
-		if err != nil || len(list.Data) != 1 || strings.Contains(string(list.Data[0].Data), visa) {
+		if err != nil || len(list.Data) != 1 || strings.Contains(string(list.Data[0].Data), given.Visa) {
 			t.Errorf("%s: ListTokens: %v", name, err)
 		}
 		found, err := m.SearchTokens(ctx, vault.SearchTokensParams{Query: "type:card_number"})
-		if err != nil || len(found.Data) != 1 || strings.Contains(string(found.Data[0].Data), visa) {
+		if err != nil || len(found.Data) != 1 || strings.Contains(string(found.Data[0].Data), given.Visa) {
 			t.Errorf("%s: SearchTokens: %v", name, err)
 		}
-		wantError(t, name+": Detokenize", must.Err(m.Detokenize(ctx, "{{ card }}")), vault.ErrForbidden)
+		must.Match(t, name+": Detokenize", must.Err(m.Detokenize(ctx, "{{ card }}")), vault.ErrForbidden)
 	}
 	must.Get(v.Owner.Masked().ListApplications(ctx, vault.ListApplicationsParams{}))(t)
 	user := v.Owner.AsUser("ops").Masked()
 	must.Get(user.GetToken(ctx, "card"))(t)
-	by := entries(t, v, vault.ListLogsParams{EntityID: "card"})
+	by := given.Entries(t, v, vault.ListLogsParams{EntityID: "card"})
 	if !slices.ContainsFunc(by, func(e vault.LogEntry) bool { return e.ActorName == "ops" && e.Operation == vault.OperationRead }) {
 		t.Errorf("no entry is by the user: %+v", by)
 	}
@@ -499,16 +501,16 @@ func TestMasked(t *testing.T) {
 func TestAsFollowsTheApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	app, _ := given.NewApplication(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
 	c := must.Get(v.Owner.As(t.Context(), app.ID))(t)
-	get(t, c, tok.ID)
+	given.Get(t, c, tok.ID)
 	must.Get(v.Owner.RegenerateKey(t.Context(), app.ID))(t)
-	get(t, c, tok.ID) // it has no key
+	given.Get(t, c, tok.ID) // it has no key
 	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)))(t)
-	wantError(t, "without its permission", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	must.Match(t, "without its permission", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
-	wantError(t, "without its application", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrUnauthenticated)
+	must.Match(t, "without its application", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrUnauthenticated)
 }
 
 // The embedding program may act for one of its users, as the tenant or with a key. A
@@ -535,21 +537,21 @@ func TestUserBySubject(t *testing.T) {
 			"tenant": v.Owner.AsUser(c.subject).Client, "application": v.Private.AsUser(c.subject),
 		} {
 			token := fmt.Sprintf("%s-%d", by, n)
-			same(t, c.name+": creator", create(t, user, aText(token, "x")).CreatedBy, c.id)
-			get(t, user, token)
-			for _, e := range entries(t, v, vault.ListLogsParams{EntityID: token}) {
-				same(t, c.subject+": actor", []any{e.ActorID, e.ActorName, e.ActorType}, []any{c.id, c.name, vault.ActorUser})
+			given.Same(t, c.name+": creator", given.Create(t, user, given.Text(token, "x")).CreatedBy, c.id)
+			given.Get(t, user, token)
+			for _, e := range given.Entries(t, v, vault.ListLogsParams{EntityID: token}) {
+				given.Same(t, c.subject+": actor", []any{e.ActorID, e.ActorName, e.ActorType}, []any{c.id, c.name, vault.ActorUser})
 			}
 		}
 	}
 	_, err := v.Public.AsUser(id.String()).GetToken(t.Context(), "tenant-0")
-	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
-	create(t, v.Owner.Client, aText("by-tenant", "x"))
-	of := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]
-	same(t, "the actor of the tenant itself", []any{of.ActorID, of.ActorType}, []any{uuid.UUID{}, vault.ActorType("")})
-	tok := create(t, elsewhere.AsUser("auth0|jane").Client, generic)
-	same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
-	if e := entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
+	must.Match(t, "a user of an application without the right", err, vault.ErrForbidden)
+	given.Create(t, v.Owner.Client, given.Text("by-tenant", "x"))
+	of := given.Entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]
+	given.Same(t, "the actor of the tenant itself", []any{of.ActorID, of.ActorType}, []any{uuid.UUID{}, vault.ActorType("")})
+	tok := given.Create(t, elsewhere.AsUser("auth0|jane").Client, generic)
+	given.Same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
+	if e := given.Entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
 		t.Errorf("an actor that is not a user is called %q", e.ActorName)
 	}
 }

@@ -12,23 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
-
-// sameApplication compares the visible fields of applications.
-func sameApplication(t *testing.T, what string, got, want *vault.Application) {
-	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(vault.Application{})); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
 
 func TestCreateApplication(t *testing.T) {
 	t.Parallel()
@@ -42,18 +33,18 @@ func TestCreateApplication(t *testing.T) {
 	rules[0].Container = "/pci/"
 	want := &vault.Application{ID: got.ID, TenantID: v.Acme.ID, Name: "Checkout", Type: vault.ApplicationPrivate, Key: got.Key, Permissions: []vault.Permission{"token:use"},
 		Rules: rules, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start, ExpiresAt: vaulttest.Start.Add(time.Hour)}
-	sameApplication(t, "created application", got, want)
+	given.SameApplication(t, "created application", got, want)
 	want.Key = ""
 	read := must.Get(v.Management.GetApplication(t.Context(), got.ID))(t)
-	sameApplication(t, "application read", read, want)
+	given.SameApplication(t, "application read", read, want)
 	page, err := v.Management.ListApplications(t.Context(), vault.ListApplicationsParams{IDs: []uuid.UUID{got.ID}})
 	if err != nil || len(page.Data) != 1 {
 		t.Fatalf("list: %v", err)
 	}
-	sameApplication(t, "application listed", &page.Data[0], want)
-	own := must.Get(authenticated(t, v.Vault, got.Key).OwnApplication(t.Context()))(t)
-	sameApplication(t, "own application", own, want)
-	wantError(t, "the tenant's own application", must.Err(v.Owner.OwnApplication(t.Context())), vault.ErrNotFound)
+	given.SameApplication(t, "application listed", &page.Data[0], want)
+	own := must.Get(given.Authenticated(t, v.Vault, got.Key).OwnApplication(t.Context()))(t)
+	given.SameApplication(t, "own application", own, want)
+	must.Match(t, "the tenant's own application", must.Err(v.Owner.OwnApplication(t.Context())), vault.ErrNotFound)
 }
 
 func TestKeyKinds(t *testing.T) {
@@ -71,29 +62,29 @@ func TestKeyKinds(t *testing.T) {
 func TestTypePermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	may := map[vault.ApplicationType][]vault.Permission{vault.ApplicationPublic: {"token:create", "token:update"}, vault.ApplicationPrivate: everything}
+	may := map[vault.ApplicationType][]vault.Permission{vault.ApplicationPublic: {"token:create", "token:update"}, vault.ApplicationPrivate: given.Everything}
 	all := must.Get(v.Public.ListPermissions(t.Context()))(t)
 	for _, p := range all {
-		if !slices.Contains(everything, p.Type) {
+		if !slices.Contains(given.Everything, p.Type) {
 			may[vault.ApplicationManagement] = append(may[vault.ApplicationManagement], p.Type)
 		}
 	}
-	same(t, "management permissions", may[vault.ApplicationManagement], []vault.Permission{
+	given.Same(t, "management permissions", may[vault.ApplicationManagement], []vault.Permission{
 		"log:read", "reactor:create", "reactor:read", "reactor:update", "reactor:delete", "proxy:create", "proxy:read", "proxy:update", "proxy:delete",
 		"application:create", "application:read", "application:update", "application:delete", "session:read", "session:delete", "tenant:read", "tenant:update"})
 	for _, typ := range []vault.ApplicationType{vault.ApplicationPublic, vault.ApplicationPrivate, vault.ApplicationManagement} {
 		for _, p := range all {
 			allowed := slices.Contains(may[typ], p.Type)
-			same(t, fmt.Sprint(p.Type, " in the catalogue for ", typ), slices.Contains(p.ApplicationTypes, typ), allowed)
+			given.Same(t, fmt.Sprint(p.Type, " in the catalogue for ", typ), slices.Contains(p.ApplicationTypes, typ), allowed)
 			_, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: []vault.Permission{p.Type}})
 			if allowed && err != nil {
 				t.Errorf("%s for %s: %v", p.Type, typ, err)
 			}
 			if !allowed {
-				wantFields(t, string(p.Type)+" for "+string(typ), err, "permissions[0]")
+				given.WantFields(t, string(p.Type)+" for "+string(typ), err, "permissions[0]")
 			}
-			_, err = v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, p.Type)}})
-			same(t, fmt.Sprintf("a rule with %s for %s: %v", p.Type, typ, err), allowed && typ != vault.ApplicationManagement, err == nil)
+			_, err = v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformMask, p.Type)}})
+			given.Same(t, fmt.Sprintf("a rule with %s for %s: %v", p.Type, typ, err), allowed && typ != vault.ApplicationManagement, err == nil)
 		}
 	}
 }
@@ -103,7 +94,7 @@ func TestApplicationRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	good := func() vault.ApplicationParams {
-		return vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}
+		return vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformMask, "token:read")}}
 	}
 	for name, tt := range map[string]struct {
 		change func(*vault.ApplicationParams)
@@ -122,13 +113,13 @@ func TestApplicationRules(t *testing.T) {
 	} {
 		p := good()
 		tt.change(&p)
-		wantFields(t, name, must.Err(v.Owner.CreateApplication(t.Context(), p)), tt.field)
+		given.WantFields(t, name, must.Err(v.Owner.CreateApplication(t.Context(), p)), tt.field)
 	}
 	p := good()
 	p.Name = strings.Repeat("ä", 200)
-	wantError(t, "a name of 200 characters", must.Err(v.Owner.CreateApplication(t.Context(), p)), nil)
+	must.Match(t, "a name of 200 characters", must.Err(v.Owner.CreateApplication(t.Context(), p)), nil)
 	var read vault.ApplicationParams
-	wantFields(t, "unknown fields", read.UnmarshalJSON([]byte(`{"name":"x","key":"y","rules":[{"colour":1,"conditions":[{"z":1}]}]}`)),
+	given.WantFields(t, "unknown fields", read.UnmarshalJSON([]byte(`{"name":"x","key":"y","rules":[{"colour":1,"conditions":[{"z":1}]}]}`)),
 		"key", "rules[0].colour", "rules[0].conditions[0].z")
 }
 
@@ -136,55 +127,55 @@ func TestApplicationRules(t *testing.T) {
 func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	admin := application(t, v, vault.ApplicationParams{Name: "Admin", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create", "application:update", "application:read", "log:read"}})
+	admin := given.Application(t, v, vault.ApplicationParams{Name: "Admin", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create", "application:update", "application:read", "log:read"}})
 	make := func(typ vault.ApplicationType, permissions ...vault.Permission) error {
 		return must.Err(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: permissions}))
 	}
 	for name, err := range map[string]error{
-		"its own": make(vault.ApplicationManagement, "log:read", "application:create"), "those on tokens": make(vault.ApplicationPrivate, everything...), "public ones": make(vault.ApplicationPublic, "token:create"),
+		"its own": make(vault.ApplicationManagement, "log:read", "application:create"), "those on tokens": make(vault.ApplicationPrivate, given.Everything...), "public ones": make(vault.ApplicationPublic, "token:create"),
 	} {
-		wantError(t, name, err, nil)
+		must.Match(t, name, err, nil)
 	}
-	wantError(t, "another", make(vault.ApplicationManagement, "log:read", "tenant:update"), vault.ErrForbidden)
+	must.Match(t, "another", make(vault.ApplicationManagement, "log:read", "tenant:update"), vault.ErrForbidden)
 
 	weak := must.Get(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}}))(t)
 	_, err := admin.PatchApplication(t.Context(), weak.ID, vault.JSON(`{"permissions":["log:read","application:delete"]}`))
-	wantError(t, "another by patch", err, vault.ErrForbidden)
+	must.Match(t, "another by patch", err, vault.ErrForbidden)
 	_, err = admin.ReplaceApplication(t.Context(), weak.ID, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:delete"}})
-	wantError(t, "another by replacement", err, vault.ErrForbidden)
+	must.Match(t, "another by replacement", err, vault.ErrForbidden)
 	_, err = admin.RegenerateKey(t.Context(), v.Management.ApplicationID())
-	wantError(t, "the key of a stronger application", err, vault.ErrForbidden)
-	wantError(t, "the old key after a refused regeneration", must.Err(v.Authenticate(t.Context(), v.ManagementKey)), nil)
+	must.Match(t, "the key of a stronger application", err, vault.ErrForbidden)
+	must.Match(t, "the old key after a refused regeneration", must.Err(v.Authenticate(t.Context(), v.ManagementKey)), nil)
 }
 
 func TestUpdateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: vaulttest.Start.Add(time.Hour)}))(t)
-	c := authenticated(t, v.Vault, app.Key)
+	c := given.Authenticated(t, v.Vault, app.Key)
 	v.Clock.Advance(time.Minute)
 	got := must.Get(v.Management.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"new","permissions":null,"rules":[{"priority":1,"container":"/","transform":"redact","permissions":["token:read"]}],"expires_at":null}`)))(t)
-	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:read")},
+	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformRedact, "token:read")},
 		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: v.Management.ApplicationID(), ModifiedAt: vaulttest.Start.Add(time.Minute)}
-	sameApplication(t, "patched application", got, want)
-	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	wantData(t, "what the client sees at once", get(t, c, tok.ID).Data, ``)
+	given.SameApplication(t, "patched application", got, want)
+	tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	given.WantData(t, "what the client sees at once", given.Get(t, c, tok.ID).Data, ``)
 
 	got = must.Get(v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
 	want.Name, want.Rules, want.Permissions = "third", nil, []vault.Permission{"token:use"}
-	sameApplication(t, "replaced application", got, want)
-	wantError(t, "what the client may no longer do", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+	given.SameApplication(t, "replaced application", got, want)
+	must.Match(t, "what the client may no longer do", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 
 	for patch, fields := range map[string][]string{
 		`{"type":"public"}`: {"type"}, `{"type":"public","permissions":["token:create"]}`: {"type"}, `{"keys":"x"}`: {"keys"},
 		`{"permissions":null}`: {"permissions"}, `{"name":null}`: {"name"}, `[]`: {""}, `{"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
 	} {
-		wantFields(t, patch, must.Err(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))), fields...)
+		given.WantFields(t, patch, must.Err(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))), fields...)
 	}
 	_, err := v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
-	wantFields(t, "another type", err, "type")
+	given.WantFields(t, "another type", err, "type")
 	after := must.Get(v.Owner.GetApplication(t.Context(), app.ID))(t)
-	sameApplication(t, "application after refused changes", after, want)
+	given.SameApplication(t, "application after refused changes", after, want)
 	for name, err := range map[string]error{
 		"patch":      must.Err(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
 		"replace":    must.Err(v.Owner.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
@@ -192,7 +183,7 @@ func TestUpdateApplication(t *testing.T) {
 		"get":        must.Err(v.Owner.GetApplication(t.Context(), uuid.New())),
 		"delete":     v.Owner.DeleteApplication(t.Context(), uuid.New()),
 	} {
-		wantError(t, name+" of a missing application", err, vault.ErrNotFound)
+		must.Match(t, name+" of a missing application", err, vault.ErrNotFound)
 	}
 }
 
@@ -201,7 +192,7 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 	v := vaulttest.New(t)
 	id := v.Public.ApplicationID()
 	p := vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}
-	none := application(t, v, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
+	none := given.Application(t, v, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	for _, c := range []*vault.Client{none, v.Private} {
 		for name, err := range map[string]error{
 			"create":         must.Err(c.CreateApplication(t.Context(), p)),
@@ -216,11 +207,11 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 			"create reactor": must.Err(c.CreateReactor(t.Context(), vault.ReactorParams{})),
 			"create proxy":   must.Err(c.CreateProxy(t.Context(), vault.ProxyParams{})),
 		} {
-			wantError(t, name, err, vault.ErrForbidden)
+			must.Match(t, name, err, vault.ErrForbidden)
 		}
 	}
-	wantError(t, "logs", must.Err(v.Private.ListLogs(t.Context(), vault.ListLogsParams{})), vault.ErrForbidden)
-	wantError(t, "entity types", must.Err(v.Private.ListEntityTypes(t.Context())), vault.ErrForbidden)
+	must.Match(t, "logs", must.Err(v.Private.ListLogs(t.Context(), vault.ListLogsParams{})), vault.ErrForbidden)
+	must.Match(t, "entity types", must.Err(v.Private.ListEntityTypes(t.Context())), vault.ErrForbidden)
 }
 
 func newSession(t *testing.T, v *vaulttest.Vault) *vault.Session {
@@ -232,32 +223,32 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
-	same(t, "expiry", s.ExpiresAt, vaulttest.Start.Add(3*time.Minute))
+	given.Same(t, "expiry", s.ExpiresAt, vaulttest.Start.Add(3*time.Minute))
 	if len(s.Nonce) < 22 || strings.ContainsAny(s.Nonce, "0OIl+/=_-") {
 		t.Errorf("the nonce is not 22 or more base58 characters: %d", len(s.Nonce))
 	}
-	c := authenticated(t, v.Vault, s.SessionKey)
+	c := given.Authenticated(t, v.Vault, s.SessionKey)
 	create := func() error {
 		return must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 	}
-	wantError(t, "before the authorization", create(), vault.ErrForbidden)
+	must.Match(t, "before the authorization", create(), vault.ErrForbidden)
 	must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}))
-	wantError(t, "after it, with the same client", create(), nil)
-	wantError(t, "beyond the grant", must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrForbidden)
+	must.Match(t, "after it, with the same client", create(), nil)
+	must.Match(t, "beyond the grant", must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrForbidden)
 }
 
 // An authorization on one node takes effect on the others at once, because
 // unauthorized sessions are not cached.
 func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t)
-	tenant := tenantOf(t, vaults[0])
+	vaults, _ := given.Nodes(t)
+	tenant := given.TenantOf(t, vaults[0])
 	app := must.Get(tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
-	s := must.Get(authenticated(t, vaults[0], app.Key).CreateSession(t.Context()))(t)
-	c := authenticated(t, vaults[0], s.SessionKey)
-	wantError(t, "before", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
+	s := must.Get(given.Authenticated(t, vaults[0], app.Key).CreateSession(t.Context()))(t)
+	c := given.Authenticated(t, vaults[0], s.SessionKey)
+	must.Match(t, "before", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 	must.Do(t, vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
-	wantError(t, "after", c.HasPermission(t.Context(), "token:read"), nil)
+	must.Match(t, "after", c.HasPermission(t.Context(), "token:read"), nil)
 }
 
 // Sessions are created with public keys and authorized with private keys.
@@ -265,13 +256,13 @@ func TestSessionsNeedTheRightKeyType(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
-	authorized := session(t, v, vault.SessionGrant{Permissions: everything})
+	authorized := given.Session(t, v, vault.SessionGrant{Permissions: given.Everything})
 	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner.Client, "session": authorized} {
-		wantError(t, "created by "+name, must.Err(c.CreateSession(t.Context())), vault.ErrForbidden)
+		must.Match(t, "created by "+name, must.Err(c.CreateSession(t.Context())), vault.ErrForbidden)
 	}
 	for name, c := range map[string]*vault.Client{"public": v.Public, "management": v.Management, "session": authorized} {
 		err := c.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}})
-		wantError(t, "authorized by "+name, err, vault.ErrForbidden)
+		must.Match(t, "authorized by "+name, err, vault.ErrForbidden)
 	}
 }
 
@@ -295,12 +286,12 @@ func TestNonceCanBeUsedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	same(t, "authorizations", wins.Load(), 1)
-	same(t, "conflicts", conflicts.Load(), 7)
+	given.Same(t, "authorizations", wins.Load(), 1)
+	given.Same(t, "conflicts", conflicts.Load(), 7)
 	g.Permissions = []vault.Permission{"token:read"}
-	wantError(t, "a used nonce", v.Private.AuthorizeSession(t.Context(), g), vault.ErrConflict)
-	c := authenticated(t, v.Vault, s.SessionKey)
-	wantError(t, "what the second grant would give", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
+	must.Match(t, "a used nonce", v.Private.AuthorizeSession(t.Context(), g), vault.ErrConflict)
+	c := given.Authenticated(t, v.Vault, s.SessionKey)
+	must.Match(t, "what the second grant would give", c.HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 }
 
 func TestUnknownNonces(t *testing.T) {
@@ -315,15 +306,15 @@ func TestUnknownNonces(t *testing.T) {
 		"made up": try(v.Private, "abcdefghijkmnopqrstuvwx"), "cut off": try(v.Private, s.Nonce[1:]),
 		"the session's key": try(v.Private, s.SessionKey), "an application's key": try(v.Private, v.PublicKey), "another tenant's": try(other.Client, s.Nonce),
 	} {
-		wantError(t, name, err, vault.ErrNotFound)
-		wantSilent(t, err, s.Nonce, s.SessionKey, v.PublicKey)
+		must.Match(t, name, err, vault.ErrNotFound)
+		given.WantSilent(t, err, s.Nonce, s.SessionKey, v.PublicKey)
 	}
 	v.Clock.Advance(3*time.Minute - time.Microsecond)
 	late := newSession(t, v)
 	v.Clock.Advance(time.Microsecond)
-	wantError(t, "expired", try(v.Private, s.Nonce), vault.ErrNotFound)
+	must.Match(t, "expired", try(v.Private, s.Nonce), vault.ErrNotFound)
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()))
-	wantError(t, "of a deleted application", try(v.Private, late.Nonce), vault.ErrNotFound)
+	must.Match(t, "of a deleted application", try(v.Private, late.Nonce), vault.ErrNotFound)
 }
 
 func TestGrantRules(t *testing.T) {
@@ -338,15 +329,15 @@ func TestGrantRules(t *testing.T) {
 		"nothing granted":       {vault.SessionGrant{Nonce: s.Nonce}, "permissions"},
 		"a management right":    {vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"log:read"}}, "permissions[0]"},
 		"an unknown permission": {vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:see"}}, "permissions[0]"},
-		"a bad rule":            {vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
+		"a bad rule":            {vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{given.Rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
 		"expired":               {vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start}, "expires_at"},
 	} {
-		wantFields(t, name, v.Owner.AuthorizeSession(t.Context(), tt.g), tt.field)
+		given.WantFields(t, name, v.Owner.AuthorizeSession(t.Context(), tt.g), tt.field)
 	}
 	var g vault.SessionGrant
-	wantFields(t, "unknown fields", g.UnmarshalJSON([]byte(`{"nonce":"x","scope":"y"}`)), "scope")
-	wantFields(t, "a date alone", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
-	if err := v.Owner.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: everything}); err != nil {
+	given.WantFields(t, "unknown fields", g.UnmarshalJSON([]byte(`{"nonce":"x","scope":"y"}`)), "scope")
+	given.WantFields(t, "a date alone", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
+	if err := v.Owner.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: given.Everything}); err != nil {
 		t.Errorf("the nonce after refused grants: %v", err)
 	}
 }
@@ -355,28 +346,28 @@ func TestGrantRules(t *testing.T) {
 func TestGrantCannotExceedTheAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	pci := private(t, v, rule(1, "/pci/", vault.TransformMask, "token:read", "token:create"), rule(2, "/pci/low/", vault.TransformReveal, "token:use"))
-	plain := holding(t, v, "token:read", "token:create")
-	user := holding(t, v, "token:read", "token:use")
+	pci := given.Private(t, v, given.Rule(1, "/pci/", vault.TransformMask, "token:read", "token:create"), given.Rule(2, "/pci/low/", vault.TransformReveal, "token:use"))
+	plain := given.Holding(t, v, "token:read", "token:create")
+	user := given.Holding(t, v, "token:read", "token:use")
 	for name, tt := range map[string]struct {
 		by      *vault.Client
 		g       vault.SessionGrant
 		allowed bool
 	}{
-		"narrower":                    {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.TransformRedact, "token:read")}}, true},
-		"wider container":             {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}, false},
+		"narrower":                    {pci, vault.SessionGrant{Rules: []vault.AccessRule{given.Rule(1, "/pci/high/", vault.TransformRedact, "token:read")}}, true},
+		"wider container":             {pci, vault.SessionGrant{Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformMask, "token:read")}}, false},
 		"plain permissions are wider": {pci, vault.SessionGrant{Permissions: []vault.Permission{"token:read"}}, false},
-		"the best of read and use":    {pci, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/pci/low/", vault.TransformReveal, "token:read")}}, true},
-		"reveal from plain use":       {user, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
+		"the best of read and use":    {pci, vault.SessionGrant{Rules: []vault.AccessRule{given.Rule(1, "/pci/low/", vault.TransformReveal, "token:read")}}, true},
+		"reveal from plain use":       {user, vault.SessionGrant{Rules: []vault.AccessRule{given.Rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
 		"one good and one bad":        {plain, vault.SessionGrant{Permissions: []vault.Permission{"token:create", "token:delete"}}, false},
-		"everything from the tenant":  {v.Owner.Client, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
+		"everything from the tenant":  {v.Owner.Client, vault.SessionGrant{Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, given.Everything...)}}, true},
 	} {
 		s := newSession(t, v)
 		tt.g.Nonce = s.Nonce
 		err := tt.by.AuthorizeSession(t.Context(), tt.g)
-		wantAllowed(t, name, err, tt.allowed)
+		given.WantAllowed(t, name, err, tt.allowed)
 		if !tt.allowed {
-			wantError(t, name+": the session", authenticated(t, v.Vault, s.SessionKey).HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
+			must.Match(t, name+": the session", given.Authenticated(t, v.Vault, s.SessionKey).HasPermission(t.Context(), "token:read"), vault.ErrForbidden)
 		}
 	}
 }
@@ -396,14 +387,14 @@ func TestSessionExpires(t *testing.T) {
 			v := vaulttest.New(t)
 			s := newSession(t, v)
 			must.Do(t, v.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}))
-			c := authenticated(t, v.Vault, s.SessionKey)
+			c := given.Authenticated(t, v.Vault, s.SessionKey)
 			v.Clock.Advance(tt.life - time.Microsecond)
-			wantError(t, "just before its end", c.HasPermission(t.Context(), "token:create"), nil)
+			must.Match(t, "just before its end", c.HasPermission(t.Context(), "token:create"), nil)
 			v.Clock.Advance(time.Microsecond)
-			wantError(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
-			wantError(t, "the key", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
-			same(t, "the sweep deletes", must.Get(v.Sweep(t.Context()))(t).Sessions, 1)
-			wantError(t, "the key after the sweep", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+			must.Match(t, "the client", c.HasPermission(t.Context(), "token:create"), vault.ErrUnauthenticated)
+			must.Match(t, "the key", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+			given.Same(t, "the sweep deletes", must.Get(v.Sweep(t.Context()))(t).Sessions, 1)
+			must.Match(t, "the key after the sweep", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 		})
 	}
 }
@@ -413,26 +404,26 @@ func TestSessionExpires(t *testing.T) {
 func TestSessionActsForItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := session(t, v, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/general/", vault.TransformReveal, "token:create", "token:read", "token:update")}})
-	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	c := given.Session(t, v, vault.SessionGrant{Rules: []vault.AccessRule{given.Rule(1, "/general/", vault.TransformReveal, "token:create", "token:read", "token:update")}})
+	tok := given.Create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app := v.Public.ApplicationID()
-	same(t, "creator", tok.CreatedBy, app)
-	same(t, "modifier", update(t, c, tok.ID, `{"metadata":{"a":"b"}}`).ModifiedBy, app)
-	same(t, "application", c.ApplicationID(), app)
-	wantData(t, "data", get(t, c, tok.ID).Data, `"secret"`)
-	for _, e := range entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
-		same(t, fmt.Sprint("the actor of ", e.Operation, ": id"), e.ActorID, app)
-		same(t, fmt.Sprint("the actor of ", e.Operation, ": type"), e.ActorType, "application")
+	given.Same(t, "creator", tok.CreatedBy, app)
+	given.Same(t, "modifier", given.Update(t, c, tok.ID, `{"metadata":{"a":"b"}}`).ModifiedBy, app)
+	given.Same(t, "application", c.ApplicationID(), app)
+	given.WantData(t, "data", given.Get(t, c, tok.ID).Data, `"secret"`)
+	for _, e := range given.Entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
+		given.Same(t, fmt.Sprint("the actor of ", e.Operation, ": id"), e.ActorID, app)
+		given.Same(t, fmt.Sprint("the actor of ", e.Operation, ": type"), e.ActorType, "application")
 	}
-	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
-	wantError(t, "in another container", err, vault.ErrForbidden)
+	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
+	must.Match(t, "in another container", err, vault.ErrForbidden)
 }
 
 // Clients with the permission can list and end active sessions, on every node.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	manager := application(t, v, vault.ApplicationParams{Name: "ops", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"session:read", "session:delete"}})
+	manager := given.Application(t, v, vault.ApplicationParams{Name: "ops", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"session:read", "session:delete"}})
 	open := newSession(t, v)
 	authorized := newSession(t, v)
 	far := v.Clock.Now().Add(time.Hour)
@@ -454,17 +445,17 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		t.Errorf("the second page is %+v, %v", second, err)
 	}
 
-	c := authenticated(t, v.Vault, authorized.SessionKey)
+	c := given.Authenticated(t, v.Vault, authorized.SessionKey)
 	must.Do(t, manager.DeleteSession(t.Context(), newest.ID))
-	wantError(t, "a session that was ended", must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrUnauthenticated)
-	wantError(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
+	must.Match(t, "a session that was ended", must.Err(c.ListTokens(t.Context(), vault.ListTokensParams{})), vault.ErrUnauthenticated)
+	must.Match(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
 	v.Clock.Advance(10 * time.Minute)
 	page = must.Get(manager.ListSessions(t.Context(), vault.PageParams{}))(t)
-	same(t, "sessions that are alive", page.Pagination.TotalItems, 0)
-	wantError(t, "ending one that expired", manager.DeleteSession(t.Context(), oldest.ID), vault.ErrNotFound)
+	given.Same(t, "sessions that are alive", page.Pagination.TotalItems, 0)
+	must.Match(t, "ending one that expired", manager.DeleteSession(t.Context(), oldest.ID), vault.ErrNotFound)
 
-	wantError(t, "without session:read", must.Err(v.Private.ListSessions(t.Context(), vault.PageParams{})), vault.ErrForbidden)
-	wantError(t, "without session:delete", v.Private.DeleteSession(t.Context(), oldest.ID), vault.ErrForbidden)
+	must.Match(t, "without session:read", must.Err(v.Private.ListSessions(t.Context(), vault.PageParams{})), vault.ErrForbidden)
+	must.Match(t, "without session:delete", v.Private.DeleteSession(t.Context(), oldest.ID), vault.ErrForbidden)
 }
 
 func TestMaxSessionLife(t *testing.T) {
@@ -474,8 +465,8 @@ func TestMaxSessionLife(t *testing.T) {
 		grant := vault.SessionGrant{Nonce: newSession(t, v).Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: v.Clock.Now().Add(life)}
 		return v.Private.AuthorizeSession(t.Context(), grant)
 	}
-	wantError(t, "within", lasting(time.Hour), nil)
-	wantFields(t, "beyond", lasting(time.Hour+time.Second), "expires_at")
+	must.Match(t, "within", lasting(time.Hour), nil)
+	given.WantFields(t, "beyond", lasting(time.Hour+time.Second), "expires_at")
 	short := vaulttest.Open(t, ":memory:", &vault.Config{MaxSessionLife: time.Minute})
 	if s := newSession(t, short); s.ExpiresAt.Sub(short.Clock.Now()) > time.Minute {
 		t.Errorf("a session lives until %s", s.ExpiresAt)
@@ -504,13 +495,6 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 	},
 }
 
-// newApp creates an application and returns it with its client.
-func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
-	t.Helper()
-	app := must.Get(v.Owner.CreateApplication(t.Context(), p))(t)
-	return app, authenticated(t, v.Vault, app.Key)
-}
-
 // A session ends with the key that created it and with the key that authorized it,
 // whatever its expiry is.
 func TestSessionEndsWithItsKeys(t *testing.T) {
@@ -520,25 +504,25 @@ func TestSessionEndsWithItsKeys(t *testing.T) {
 			t.Run(who+" "+name, func(t *testing.T) {
 				t.Parallel()
 				v := vaulttest.New(t)
-				tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
-				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+				tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				public, pub := given.NewApplication(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
+				private, prv := given.NewApplication(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 				s, pending := must.Get(pub.CreateSession(t.Context()))(t), must.Get(pub.CreateSession(t.Context()))(t)
 				far := v.Clock.Now().AddDate(100, 0, 0)
 				must.Do(t, prv.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}))
-				c := authenticated(t, v.Vault, s.SessionKey)
-				same(t, "out", string(must.Get(c.Detokenize(t.Context(), "{{"+tok.ID+"}}"))(t)), `"secret"`)
+				c := given.Authenticated(t, v.Vault, s.SessionKey)
+				given.Same(t, "out", string(must.Get(c.Detokenize(t.Context(), "{{"+tok.ID+"}}"))(t)), `"secret"`)
 				gone := private.ID
 				if creator {
 					gone = public.ID
 				}
 				must.Do(t, lose(t.Context(), v, gone))
-				wantError(t, "a session whose "+who+" was "+name, must.Err(c.Detokenize(t.Context(), "{{"+tok.ID+"}}")), vault.ErrUnauthenticated)
-				wantError(t, "its key", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
+				must.Match(t, "a session whose "+who+" was "+name, must.Err(c.Detokenize(t.Context(), "{{"+tok.ID+"}}")), vault.ErrUnauthenticated)
+				must.Match(t, "its key", must.Err(v.Authenticate(t.Context(), s.SessionKey)), vault.ErrUnauthenticated)
 				if creator {
-					wantError(t, "a session that waits", must.Err(v.Authenticate(t.Context(), pending.SessionKey)), vault.ErrUnauthenticated)
+					must.Match(t, "a session that waits", must.Err(v.Authenticate(t.Context(), pending.SessionKey)), vault.ErrUnauthenticated)
 					grant := vault.SessionGrant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
-					wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
+					must.Match(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 				}
 			})
 		}
@@ -550,33 +534,33 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"a", "b"} {
-		create(t, v.Owner.Client, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
 	}
-	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
-		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
+	app, prv := given.NewApplication(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
 	s := newSession(t, v)
-	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
+	grant := vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
 	must.Do(t, prv.AuthorizeSession(t.Context(), grant))
-	c := authenticated(t, v.Vault, s.SessionKey)
+	c := given.Authenticated(t, v.Vault, s.SessionKey)
 	cut := func(rules ...vault.AccessRule) {
 		t.Helper()
 		must.Get(v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}))(t)
 	}
-	wantData(t, "before", get(t, c, "tok-a").Data, `"secret"`)
+	given.WantData(t, "before", given.Get(t, c, "tok-a").Data, `"secret"`)
 
-	cut(rule(1, "/a/", vault.TransformMask, "token:read", "token:use", "token:search"))
-	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
-	wantError(t, "outside of the authorizer's containers", must.Err(c.GetToken(t.Context(), "tok-b")), vault.ErrForbidden)
-	got, total := list(t, c, vault.ListTokensParams{})
-	same(t, "the session lists: got", got, []string{"tok-a"})
-	same(t, "the session lists: total", total, 1)
-	same(t, "the session", search(t, c, "type:token"), []string{"tok-a"})
+	cut(given.Rule(1, "/a/", vault.TransformMask, "token:read", "token:use", "token:search"))
+	given.WantData(t, "masked for the authorizer", given.Get(t, c, "tok-a").Data, `"XXcret"`)
+	must.Match(t, "outside of the authorizer's containers", must.Err(c.GetToken(t.Context(), "tok-b")), vault.ErrForbidden)
+	got, total := given.List(t, c, vault.ListTokensParams{})
+	given.Same(t, "the session lists: got", got, []string{"tok-a"})
+	given.Same(t, "the session lists: total", total, 1)
+	given.Same(t, "the session", search(t, c, "type:token"), []string{"tok-a"})
 
-	cut(rule(1, "/", vault.TransformReveal, "token:create"))
-	wantError(t, "without the authorizer's permission", must.Err(c.GetToken(t.Context(), "tok-a")), vault.ErrForbidden)
+	cut(given.Rule(1, "/", vault.TransformReveal, "token:create"))
+	must.Match(t, "without the authorizer's permission", must.Err(c.GetToken(t.Context(), "tok-a")), vault.ErrForbidden)
 
-	cut(rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search"))
-	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
+	cut(given.Rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search"))
+	given.WantData(t, "given back", given.Get(t, c, "tok-b").Data, `"secret"`)
 }
 
 // A client cannot change an application that holds more than the client could
@@ -584,9 +568,9 @@ func TestSessionLosesRightsWithItsAuthorizer(t *testing.T) {
 func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update", "log:read"}})
-	plain, _ := newApp(t, v, vault.ApplicationParams{Name: "plain", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-	_, weak := newApp(t, v, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement,
+	strong, _ := given.NewApplication(t, v, vault.ApplicationParams{Name: "strong", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update", "log:read"}})
+	plain, _ := given.NewApplication(t, v, vault.ApplicationParams{Name: "plain", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	_, weak := given.NewApplication(t, v, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement,
 		Permissions: []vault.Permission{"application:create", "application:read", "application:update", "application:delete"}})
 	for what, do := range map[string]func(uuid.UUID) error{
 		"rename": func(id uuid.UUID) error {
@@ -598,12 +582,12 @@ func TestApplicationsAreChangedOnlyByHoldersOfTheirRights(t *testing.T) {
 		"regenerate": func(id uuid.UUID) error { return must.Err(weak.RegenerateKey(t.Context(), id)) },
 		"delete":     func(id uuid.UUID) error { return weak.DeleteApplication(t.Context(), id) },
 	} {
-		wantError(t, what, do(strong.ID), vault.ErrForbidden)
+		must.Match(t, what, do(strong.ID), vault.ErrForbidden)
 	}
 	if _, err := weak.PatchApplication(t.Context(), plain.ID, vault.JSON(`{"name":"renamed"}`)); err != nil {
 		t.Errorf("an application that holds no more than its changer could grant: %v", err)
 	}
-	wantError(t, "its deletion", weak.DeleteApplication(t.Context(), plain.ID), nil)
+	must.Match(t, "its deletion", weak.DeleteApplication(t.Context(), plain.ID), nil)
 }
 
 // A deleted application reads as absent where other entities refer to it, and does
@@ -613,7 +597,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": map[string]any{"client": in["application"]}}, nil
 	})
-	app, _ := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+	app, _ := given.NewApplication(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 	ref := app.ID
 	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, ApplicationID: ref})
 	if err != nil || r.ApplicationID == (uuid.UUID{}) {
@@ -643,7 +627,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	x, err = w.Management.PatchProxy(t.Context(), x.ID, vault.JSON(`{"name":"renamed"}`))
 	absent("patch", nil, x, err)
 	_, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"application":{"id":"`+app.ID.String()+`"}}`))
-	wantFields(t, "a patch that names it", err, "application.id")
+	given.WantFields(t, "a patch that names it", err, "application.id")
 	out := must.Get(w.Private.React(t.Context(), r.ID, vault.ReactParams{}))(t)
-	same(t, "the code runs with", string(out.Raw), `{"client":false}`)
+	given.Same(t, "the code runs with", string(out.Raw), `{"client":false}`)
 }

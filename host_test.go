@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
@@ -39,13 +40,13 @@ func hostError(err error) *script.HostError {
 
 // hosted runs a Go function in place of tenant code, with the same access, on a
 // spied database.
-func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host)) {
+func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *given.Spy, host script.Host)) {
 	t.Helper()
 	var v *vaulttest.Vault
-	var s *spy
-	v, s = spiedWith(t, &vault.Config{
+	var s *given.Spy
+	v, s = given.SpiedWith(t, &vault.Config{
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
-		Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
+		Runtime: given.Runtime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
 			run(ctx, v, s, host)
 			return nil, nil
 		}),
@@ -80,7 +81,7 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 		_, _ = w.Write(make([]byte, size))
 	}))
 	defer server.Close()
-	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *given.Spy, host script.Host) {
 		large := map[string]struct {
 			op   string
 			args map[string]any
@@ -109,7 +110,7 @@ func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 			t.Errorf("the running call: %v", err)
 		}
 		for name, c := range large {
-			wantError(t, name+", when no other is running", must.Err(host.Call(ctx, c.op, mustJSON(c.args))), nil)
+			must.Match(t, name+", when no other is running", must.Err(host.Call(ctx, c.op, mustJSON(c.args))), nil)
 		}
 	})
 }
@@ -124,7 +125,7 @@ func TestProxiedBodies(t *testing.T) {
 		_, _ = io.WriteString(w, r.Header.Get("X-Body"))
 	}))
 	defer server.Close()
-	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *given.Spy, host script.Host) {
 		for _, c := range []struct{ typ, body, want string }{
 			{"application/json", `{"a": [1.10, "<>"]}`, `{"a": [1.10, "<>"]}`},
 			{"application/json; charset=utf-8", ` 1`, ` 1`},
@@ -164,11 +165,11 @@ func TestRunsQueueAtMost100Runs(t *testing.T) {
 		}
 		later := map[string]any{"callback_url": "http://localhost/"}
 		for range 50 {
-			wantError(t, "react", react(later), nil)
+			must.Match(t, "react", react(later), nil)
 		}
 		if depth == 1 {
-			wantError(t, "react", react(map[string]any{}), nil)
-			same(t, "the status of one more", hostError(react(later)).Status, http.StatusTooManyRequests)
+			must.Match(t, "react", react(map[string]any{}), nil)
+			given.Same(t, "the status of one more", hostError(react(later)).Status, http.StatusTooManyRequests)
 		}
 		return nil, nil
 	})
@@ -186,7 +187,7 @@ func TestScriptLogPanics(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{
 		ScriptLog: func(l vault.ScriptLine) { panic(l.Text) },
 		Logger:    slog.New(slog.NewTextHandler(&lines, nil)),
-		Runtime: goRuntime(func(_ context.Context, _ map[string]any, host script.Host) (any, error) {
+		Runtime: given.Runtime(func(_ context.Context, _ map[string]any, host script.Host) (any, error) {
 			host.Log(script.Line{Level: "log", Text: "4242424242424242"})
 			host.Log(script.Line{Level: "log", Text: "4242424242424242"})
 			return map[string]any{"raw": 1}, nil
@@ -194,7 +195,7 @@ func TestScriptLogPanics(t *testing.T) {
 	})
 	r := must.Get(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}}))(t)
 	out := must.Get(v.Private.React(t.Context(), r.ID, vault.ReactParams{}))(t)
-	same(t, "got", string(out.Raw), "1")
+	given.Same(t, "got", string(out.Raw), "1")
 	if got := lines.String(); strings.Count(got, "ScriptLog panicked") != 1 || strings.Contains(got, "42424242") || !strings.Contains(got, "panic=string") {
 		t.Errorf("logged %s", got)
 	}
@@ -205,10 +206,10 @@ func TestScriptLogPanics(t *testing.T) {
 func TestHostOperationsTakeTurns(t *testing.T) {
 	t.Parallel()
 	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
-	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host) {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *given.Spy, host script.Host) {
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 		begun, end := make(chan struct{}, 100), make(chan struct{})
-		s.before = func(call string, _ *storage.Change) error {
+		s.Before = func(call string, _ *storage.Change) error {
 			if call == "Tokens" {
 				begun <- struct{}{}
 				<-end
@@ -219,7 +220,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		var calls sync.WaitGroup
 		for range turns + 5 {
 			calls.Go(func() {
-				wantError(t, "Call", must.Err(host.Call(ctx, "tokens.retrieve", retrieve)), nil)
+				must.Match(t, "Call", must.Err(host.Call(ctx, "tokens.retrieve", retrieve)), nil)
 			})
 		}
 		for range turns {
@@ -228,8 +229,8 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		late, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err := host.Call(late, "tokens.retrieve", retrieve)
-		same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
-		same(t, fmt.Sprint("more than ", turns, " calls are running"), len(begun), 0)
+		given.Same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
+		given.Same(t, fmt.Sprint("more than ", turns, " calls are running"), len(begun), 0)
 		close(end)
 		calls.Wait()
 	})
@@ -238,10 +239,10 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 // A call of running code may read less than a request.
 func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	t.Parallel()
-	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *given.Spy, host script.Host) {
 		var ids []string
 		for range 3 {
-			ids = append(ids, create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3<<20)}).ID)
+			ids = append(ids, given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3<<20)}).ID)
 		}
 		for _, call := range []struct {
 			op   string
@@ -251,10 +252,10 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 			{"detokenize", []string{"{{ " + ids[0] + " }}", "{{ " + ids[1] + " }}", "{{ " + ids[2] + " }}"}},
 		} {
 			_, err := host.Call(ctx, call.op, mustJSON(call.args))
-			same(t, "the status of "+call.op, hostError(err).Status, http.StatusBadRequest)
+			given.Same(t, "the status of "+call.op, hostError(err).Status, http.StatusBadRequest)
 		}
-		wantError(t, "a smaller page", must.Err(host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2}))), nil)
-		wantError(t, "a page of a request", must.Err(v.Private.ListTokens(ctx, vault.ListTokensParams{})), nil)
+		must.Match(t, "a smaller page", must.Err(host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2}))), nil)
+		must.Match(t, "a page of a request", must.Err(v.Private.ListTokens(ctx, vault.ListTokensParams{})), nil)
 	})
 }
 
@@ -264,15 +265,15 @@ func TestExpiryCanBeWritten(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, at := range []string{"9999-12-31T23:30:00-01:00", "12/31/9999 11:30:00 PM -01:00", "0001-01-01T00:00:00Z", "1/1/0001"} {
-		wantFields(t, at, must.Err(createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)), "expires_at")
+		given.WantFields(t, at, must.Err(given.CreateJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)), "expires_at")
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)})
-	wantFields(t, "a Go time", err, "expires_at")
-	tok := must.Get(createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`))(t)
+	given.WantFields(t, "a Go time", err, "expires_at")
+	tok := must.Get(given.CreateJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`))(t)
 	_, err = v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
-	wantFields(t, "update", err, "expires_at")
+	given.WantFields(t, "update", err, "expires_at")
 	page := must.Get(v.Private.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
-	wantError(t, "writing the list", must.Err(json.Marshal(page)), nil)
+	must.Match(t, "writing the list", must.Err(json.Marshal(page)), nil)
 }
 
 // The masks of a document are evaluated and kept until its response is written, so
@@ -282,8 +283,8 @@ func TestTokenizeBoundsItsExpressions(t *testing.T) {
 	v := vaulttest.New(t)
 	const request = `{"type":"token","data":"x","mask":"{{ data | pad_left: 200000 }}"},`
 	_, err := v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 1000)+`1]`))
-	wantError(t, "200 megabytes of masks", err, vault.ErrInvalid)
-	wantError(t, "three of them", must.Err(v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`))), nil)
+	must.Match(t, "200 megabytes of masks", err, vault.ErrInvalid)
+	must.Match(t, "three of them", must.Err(v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`))), nil)
 }
 
 // A document can have a million mistakes, but its error lists only a few.
@@ -322,13 +323,13 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 	var runs atomic.Int32
 	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "fixed"},
 		tokenize(&runs, `[{"id":"same","type":"token","data":"a"},{"id":"same","type":"token","data":"b"}]`))
-	wantError(t, "one id twice", err, vault.ErrConflict)
-	same(t, "runs", runs.Load(), 1)
+	must.Match(t, "one id twice", err, vault.ErrConflict)
+	given.Same(t, "runs", runs.Load(), 1)
 	runs.Store(0)
 	const alias = `{"id":"{{ data | slice: 0, 5 }}","type":"token","data":"alike and different"}`
 	a, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "alias"}, tokenize(&runs, `[`+alias+`,`+alias+`]`))
 	must.Do(t, err)
-	same(t, "runs", runs.Load(), 1)
+	given.Same(t, "runs", runs.Load(), 1)
 	var made []vault.Token
 	if err := json.Unmarshal(a.Body, &made); err != nil || len(made) != 2 {
 		t.Fatalf("%d tokens, %v", len(made), err)
@@ -343,10 +344,10 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:update"), rule(2, "/used/", vault.TransformReveal, "token:use", "token:update"),
-		rule(3, "/half/", vault.TransformMask, "token:read", "token:update"), rule(4, "/shut/", vault.TransformRedact, "token:update"), rule(5, "/blind/", vault.TransformMask, "token:update"),
-		rule(6, "/found/", vault.TransformMask, "token:search", "token:update"),
-		rule(7, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
+	c := given.Private(t, v, given.Rule(1, "/open/", vault.TransformReveal, "token:read", "token:update"), given.Rule(2, "/used/", vault.TransformReveal, "token:use", "token:update"),
+		given.Rule(3, "/half/", vault.TransformMask, "token:read", "token:update"), given.Rule(4, "/shut/", vault.TransformRedact, "token:update"), given.Rule(5, "/blind/", vault.TransformMask, "token:update"),
+		given.Rule(6, "/found/", vault.TransformMask, "token:search", "token:update"),
+		given.Rule(7, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
 	for _, tt := range []struct {
 		from, patch string
 		allowed     bool
@@ -371,10 +372,10 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 		{"/open/", `{"containers":null}`, false}, // to the default container
 		{"/open/", `{"containers":["/open/deep/"]}`, true},
 	} {
-		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
+		tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
 		_, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(tt.patch))
-		wantAllowed(t, fmt.Sprint(tt.from, " ", tt.patch), err, tt.allowed)
-		same(t, "it stays in "+tt.from, slices.Equal(get(t, v.Owner.Client, tok.ID).Containers, []string{tt.from}), !tt.allowed)
+		given.WantAllowed(t, fmt.Sprint(tt.from, " ", tt.patch), err, tt.allowed)
+		given.Same(t, "it stays in "+tt.from, slices.Equal(given.Get(t, v.Owner.Client, tok.ID).Containers, []string{tt.from}), !tt.allowed)
 	}
 }
 
@@ -382,17 +383,17 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 // too.
 func TestDeletedTenantStaysEmpty(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
-	late := store.rows(t, v.Acme.ID, "tok")
+	v, store := given.Spied(t)
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	late := store.Rows(t, v.Acme.ID, "tok")
 	must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
 	for range 2 {
 		must.Do(t, store.Write(t.Context(), &storage.Change{Tenant: storage.ID(v.Acme.ID), Now: v.Clock.Now(), InsertTokens: late}))
-		sweep(t, v.Vault)
-		same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
+		given.Sweep(t, v.Vault)
+		given.Same(t, "rows", len(store.Rows(t, v.Acme.ID, "tok")), 0)
 	}
 	v.Clock.Advance(time.Minute) // every node has noticed the deletion
-	sweep(t, v.Vault)
+	given.Sweep(t, v.Vault)
 	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Kind: "tombstone", Limit: 10})
 	if err != nil || len(recs) != 0 {
 		t.Errorf("%d tombstones are left (%v)", len(recs), err)
@@ -405,7 +406,7 @@ func TestRunsCannotMultiply(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
 	refused := make(chan error, 1)
-	hook := newReceiver(t)
+	hook := given.NewReceiver(t)
 	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host script.Host) (any, error) {
 		if runs.Add(1) > 10 {
 			return nil, errors.New("enough")
@@ -423,15 +424,15 @@ func TestRunsCannotMultiply(t *testing.T) {
 	args := map[string]any{"id": w.reactor.ID}
 	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}))(t)
 	must.Do(t, w.Work(t.Context()))
-	same(t, "runs", runs.Load(), 3)
+	given.Same(t, "runs", runs.Load(), 3)
 	select {
 	case err := <-refused:
-		same(t, "the fourth", err, error(&script.HostError{Status: 500, Message: script.DefaultTitle,
+		given.Same(t, "the fourth", err, error(&script.HostError{Status: 500, Message: script.DefaultTitle,
 			Errors: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}))
 	default:
 		t.Error("none was refused")
 	}
-	same(t, "callbacks", hook.count(), 3)
+	given.Same(t, "callbacks", hook.Count(), 3)
 }
 
 // TestTestRun runs real code that tries to reach everything, and checks that it gets no
@@ -471,25 +472,25 @@ func TestTestRun(t *testing.T) {
 		"configuration": map[string]any{"api_key": "<api_key>", "url": "<url>"},
 		"fetched":       "a test run sends no requests and has no client",
 	}}
-	same(t, "result", got, want)
+	given.Same(t, "result", got, want)
 	lines := []script.Line{{Level: "log", Text: "args { amount: 12 } null null"}, {Level: "warn", Text: "<api_key>"}}
-	same(t, fmt.Sprintf("took %s, lines", trial.Took), trial.Lines, lines)
+	given.Same(t, fmt.Sprintf("took %s, lines", trial.Took), trial.Lines, lines)
 	trial, err = user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: map[string]any{"fail": true}})
 	if err != nil || trial.Err == nil || trial.Err.Status != 400 {
 		t.Fatalf("%+v, %v", trial, err)
 	}
-	same(t, "line", trial.Err.Line(), 7)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	given.Same(t, "line", trial.Err.Line(), 7)
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	for _, args := range []any{"{{ tok }}", map[string]any{"a": []any{"{{ tok | last4 }}"}}, map[string]any{"a": "{{"}} {
-		wantError(t, "expressions", must.Err(user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})), vault.ErrInvalid)
+		must.Match(t, "expressions", must.Err(user.TestRun(ctx, vault.TestRunParams{ReactorID: r.ID, Args: args})), vault.ErrInvalid)
 	}
 	tokens := must.Get(v.Owner.ListTokens(ctx, vault.ListTokensParams{}))(t)
-	same(t, "tokens.Pagination.TotalItems", tokens.Pagination.TotalItems, 1)
-	logs := entries(t, v, vault.ListLogsParams{EntityType: "reactor", Operation: "react"})
+	given.Same(t, "tokens.Pagination.TotalItems", tokens.Pagination.TotalItems, 1)
+	logs := given.Entries(t, v, vault.ListLogsParams{EntityType: "reactor", Operation: "react"})
 	if len(logs) != 2 || logs[0].ActorName != "ops" || !strings.Contains(logs[0].Message, "Test run") {
 		t.Errorf("entries: %+v", logs)
 	}
-	same(t, "Config.ScriptLog got lines of a test run", len(logged), 0)
+	given.Same(t, "Config.ScriptLog got lines of a test run", len(logged), 0)
 }
 
 // TestTestRunOfATransform tries the code of a proxy.
@@ -499,9 +500,9 @@ func TestTestRunOfATransform(t *testing.T) {
 	x := must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com",
 		RequestTransform: &vault.ProxyTransform{Code: `module.exports = req => ({body: req.args.body + 1, headers: {}})`}}))(t)
 	trial := must.Get(v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Args: map[string]any{"body": 1}}))(t)
-	same(t, "trial.Result", string(trial.Result), `{"body":2,"headers":{}}`)
+	given.Same(t, "trial.Result", string(trial.Result), `{"body":2,"headers":{}}`)
 	_, err := v.Owner.TestRun(t.Context(), vault.TestRunParams{ProxyID: x.ID, Response: true})
-	wantError(t, "no such transform", err, vault.ErrNotFound)
+	must.Match(t, "no such transform", err, vault.ErrNotFound)
 }
 
 // told is an observer that records its events.
@@ -532,8 +533,8 @@ func TestObserverOfCalls(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: vault.Observers(first, nil, second), Runtime: jsruntime.New(nil)})
 	ctx := t.Context()
 	first.work, second.work = nil, nil // what setting up took
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
-	wantError(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	must.Match(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
 	_, _, err := v.Owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 		_, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
 		return vault.StoredResponse{Status: 201}, err
@@ -546,6 +547,6 @@ func TestObserverOfCalls(t *testing.T) {
 	want := []string{"call create CreateToken", "call read GetToken failed", "call create CreateToken", "call admin CreateReactor",
 		"run reactor failed", "call react React failed", "call read SearchTokens", "call delete DeleteToken"}
 	for _, o := range []*told{first, second} {
-		same(t, "o.work", o.work, want)
+		given.Same(t, "o.work", o.work, want)
 	}
 }

@@ -16,21 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
-
-// rowsOf returns an iterator over rows.
-func rowsOf(rows ...vault.TokenParams) iter.Seq2[vault.TokenParams, error] {
-	return func(yield func(vault.TokenParams, error) bool) {
-		for _, row := range rows {
-			if !yield(row, nil) {
-				return
-			}
-		}
-	}
-}
 
 // imported returns the results of an import that must not fail.
 func imported(t testing.TB, c *vault.Client, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) []vault.ImportResult {
@@ -59,24 +49,19 @@ func outcomes(results []vault.ImportResult) []string {
 
 func wantOutcomes(t testing.TB, results []vault.ImportResult, want ...string) {
 	t.Helper()
-	same(t, "results", outcomes(results), want)
-}
-
-// aText is a row with an id and a text.
-func aText(id, text string) vault.TokenParams {
-	return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: text}
+	given.Same(t, "results", outcomes(results), want)
 }
 
 func TestImport(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner.Client, aText("there", "as it was"))
-	results := imported(t, v.Owner.Client, rowsOf(
-		vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 3, ExpirationYear: 2031, CVC: "123"}},
+	given.Create(t, v.Owner.Client, given.Text("there", "as it was"))
+	results := imported(t, v.Owner.Client, given.Rows(
+		vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, ExpirationMonth: 3, ExpirationYear: 2031, CVC: "123"}},
 		vault.TokenParams{ID: "bad", Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424241"}},
-		aText("there", "another"),
-		aText("once", "one"),
-		aText("once", "two"),
+		given.Text("there", "another"),
+		given.Text("once", "one"),
+		given.Text("once", "two"),
 		vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: vault.JSON(`{"a": 1.10}`), Metadata: map[string]string{"k": "v"}, Containers: []string{"/a/"}},
 		vault.TokenParams{ID: "none", Type: "unknown", Data: "x"},
 		vault.TokenParams{ID: "no data", Type: vault.TypeGeneric},
@@ -91,20 +76,20 @@ func TestImport(t *testing.T) {
 		"7 failed map[type:[must be one of bank, card, card_number, employer_id_number, social_security_number, token, us_bank_account_number, us_bank_routing_number]] ",
 		"8 failed map[data:[is required]] ",
 	)
-	wantError(t, "row 2", results[1].Err, vault.ErrInvalid)
-	wantError(t, "row 3", results[2].Err, vault.ErrConflict)
-	c := revealing(t, v)
-	wantData(t, "the card", get(t, c, "card").Data, `{"number":"4242424242424242","expiration_month":3,"expiration_year":2031,"cvc":"123"}`)
-	wantData(t, "the text", get(t, c, "text").Data, `{"a":1.10}`)
-	wantData(t, "the first of two", get(t, c, "once").Data, `"one"`)
-	wantData(t, "what was there", get(t, c, "there").Data, `"as it was"`)
-	same(t, "log", operations(t, v, "card"), []string{"create", "read"})
+	must.Match(t, "row 2", results[1].Err, vault.ErrInvalid)
+	must.Match(t, "row 3", results[2].Err, vault.ErrConflict)
+	c := given.Revealing(t, v)
+	given.WantData(t, "the card", given.Get(t, c, "card").Data, `{"number":"4242424242424242","expiration_month":3,"expiration_year":2031,"cvc":"123"}`)
+	given.WantData(t, "the text", given.Get(t, c, "text").Data, `{"a":1.10}`)
+	given.WantData(t, "the first of two", given.Get(t, c, "once").Data, `"one"`)
+	given.WantData(t, "what was there", given.Get(t, c, "there").Data, `"as it was"`)
+	given.Same(t, "log", given.Operations(t, v, "card"), []string{"create", "read"})
 }
 
 func TestImportOnDuplicate(t *testing.T) {
 	t.Parallel()
-	rows := rowsOf(aText("there", "new"), aText("other", "first"), aText("other", "second"),
-		vault.TokenParams{ID: "there", Type: vault.TypeCardNumber, Data: visa})
+	rows := given.Rows(given.Text("there", "new"), given.Text("other", "first"), given.Text("other", "second"),
+		vault.TokenParams{ID: "there", Type: vault.TypeCardNumber, Data: given.Visa})
 	for _, test := range []struct {
 		how   vault.OnDuplicate
 		want  []string
@@ -120,13 +105,13 @@ func TestImportOnDuplicate(t *testing.T) {
 		t.Run(string(test.how), func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			create(t, v.Owner.Client, vault.TokenParams{ID: "there", Type: vault.TypeGeneric, Data: "old", Metadata: map[string]string{"kept": "yes"}})
+			given.Create(t, v.Owner.Client, vault.TokenParams{ID: "there", Type: vault.TypeGeneric, Data: "old", Metadata: map[string]string{"kept": "yes"}})
 			wantOutcomes(t, imported(t, v.Owner.Client, rows, &vault.ImportOptions{OnDuplicate: test.how}), test.want...)
-			c := revealing(t, v)
-			there := get(t, c, "there")
-			wantData(t, "the token that was there", there.Data, test.there)
-			same(t, "metadata that the row lacks", there.Metadata["kept"], "yes")
-			wantData(t, "the other", get(t, c, "other").Data, test.other)
+			c := given.Revealing(t, v)
+			there := given.Get(t, c, "there")
+			given.WantData(t, "the token that was there", there.Data, test.there)
+			given.Same(t, "metadata that the row lacks", there.Metadata["kept"], "yes")
+			given.WantData(t, "the other", given.Get(t, c, "other").Data, test.other)
 		})
 	}
 }
@@ -138,14 +123,14 @@ func TestImportReplacesExpiredTokens(t *testing.T) {
 	v := vaulttest.New(t)
 	yes := true
 	soon := v.Clock.Now().Add(time.Minute)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "old", Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
-	create(t, v.Owner.Client, vault.TokenParams{ID: "dup", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes, ExpiresAt: soon})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "old", Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "dup", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes, ExpiresAt: soon})
 	v.Clock.Advance(time.Hour)
-	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("old", "new"),
+	wantOutcomes(t, imported(t, v.Owner.Client, given.Rows(given.Text("old", "new"),
 		vault.TokenParams{ID: "dup2", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
 		vault.TokenParams{ID: "dup3", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
 	), nil), "1 created old", "2 created dup2", "3 skipped dup2")
-	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(
+	wantOutcomes(t, imported(t, v.Owner.Client, given.Rows(
 		vault.TokenParams{ID: "dup4", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes}),
 		nil), "1 skipped dup2")
 }
@@ -175,7 +160,7 @@ func TestImportResumes(t *testing.T) {
 			t.Errorf("row %d: %s %s, want %s", r.Row, r.Outcome, r.ID, want)
 		}
 	}
-	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 50 {
+	if _, n := given.List(t, v.Owner.Client, vault.ListTokensParams{}); n != 50 {
 		t.Errorf("got %d tokens, want 50", n)
 	}
 	// An import that resumes in the middle continues with the number of its row.
@@ -189,15 +174,15 @@ func TestImportResumes(t *testing.T) {
 	}
 	opts.FirstRow = 41
 	results = imported(t, v.Owner.Client, later, opts)
-	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 60 || results[0].Row != 41 {
+	if _, n := given.List(t, v.Owner.Client, vault.ListTokensParams{}); n != 60 || results[0].Row != 41 {
 		t.Errorf("got %d tokens and first row %d, want 60 and 41", n, results[0].Row)
 	}
 	// Under another name the rows are different rows, and an id with other content
 	// is taken.
 	opts = &vault.ImportOptions{Name: "other.csv", Resumed: true}
-	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
-	imported(t, v.Owner.Client, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
-	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 61 {
+	wantOutcomes(t, imported(t, v.Owner.Client, given.Rows(given.Text("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
+	imported(t, v.Owner.Client, given.Rows(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
+	if _, n := given.List(t, v.Owner.Client, vault.ListTokensParams{}); n != 61 {
 		t.Errorf("got %d tokens, want 61", n)
 	}
 }
@@ -221,11 +206,11 @@ func TestImportReadsExistingRowsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, store := spied(t)
-			imported(t, v.Owner.Client, rowsOf(rows...), nil)
+			v, store := given.Spied(t)
+			imported(t, v.Owner.Client, given.Rows(rows...), nil)
 			var mu sync.Mutex
 			calls := map[string]int{}
-			store.before = func(call string, ch *storage.Change) error {
+			store.Before = func(call string, ch *storage.Change) error {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -238,12 +223,12 @@ func TestImportReadsExistingRowsAtOnce(t *testing.T) {
 				}
 				return nil
 			}
-			for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), test.opts) {
-				same(t, fmt.Sprint("row ", r.Row), r.Outcome, test.want)
+			for _, r := range imported(t, v.Owner.Client, given.Rows(rows...), test.opts) {
+				given.Same(t, fmt.Sprint("row ", r.Row), r.Outcome, test.want)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			same(t, "calls of the storage", calls, test.calls)
+			given.Same(t, "calls of the storage", calls, test.calls)
 		})
 	}
 }
@@ -258,7 +243,7 @@ func TestImportBadRowAnywhere(t *testing.T) {
 	failing := errors.Join(vault.ErrInvalid)
 	rows := func(yield func(vault.TokenParams, error) bool) {
 		for i := 1; i <= n; i++ {
-			p, err := vault.TokenParams{ID: fmt.Sprintf("row-%d", i), Type: vault.TypeCardNumber, Data: visa}, error(nil)
+			p, err := vault.TokenParams{ID: fmt.Sprintf("row-%d", i), Type: vault.TypeCardNumber, Data: given.Visa}, error(nil)
 			switch {
 			case bad[i] && i%2 == 0:
 				p, err = vault.TokenParams{}, failing
@@ -273,10 +258,10 @@ func TestImportBadRowAnywhere(t *testing.T) {
 	got := 0
 	for _, r := range imported(t, v.Owner.Client, rows, nil) {
 		got++
-		same(t, "row, and its failure", []any{r.Row, r.Outcome == vault.ImportFailed}, []any{got, bad[r.Row]})
-		wantSilent(t, errors.Join(r.Err, errors.New("")), "4111111111111112")
+		given.Same(t, "row, and its failure", []any{r.Row, r.Outcome == vault.ImportFailed}, []any{got, bad[r.Row]})
+		given.WantSilent(t, errors.Join(r.Err, errors.New("")), "4111111111111112")
 	}
-	if _, total := list(t, v.Owner.Client, vault.ListTokensParams{}); got != n || total != n-len(bad) {
+	if _, total := given.List(t, v.Owner.Client, vault.ListTokensParams{}); got != n || total != n-len(bad) {
 		t.Errorf("got %d results and %d tokens, want %d and %d", got, total, n, n-len(bad))
 	}
 }
@@ -287,23 +272,23 @@ func TestImportEnds(t *testing.T) {
 	v := vaulttest.New(t)
 	broken := errors.New("the file is broken")
 	rows := func(yield func(vault.TokenParams, error) bool) {
-		_ = yield(aText("before", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(aText("after", "x"), nil)
+		_ = yield(given.Text("before", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(given.Text("after", "x"), nil)
 	}
 	var got []string
 	for r, err := range v.Owner.Import(t.Context(), rows, nil) {
 		got = append(got, fmt.Sprint(r.Outcome, err))
 	}
-	same(t, "got", got, []string{"created<nil>", "the file is broken"})
+	given.Same(t, "got", got, []string{"created<nil>", "the file is broken"})
 	for _, err := range v.Owner.Import(t.Context(), rows, &vault.ImportOptions{OnDuplicate: "x", FirstRow: -1, Name: "\x00"}) {
-		wantFields(t, "options", err, "on_duplicate", "first_row", "name")
+		given.WantFields(t, "options", err, "on_duplicate", "first_row", "name")
 	}
-	for _, err := range holding(t, v, "token:read").Import(t.Context(), rowsOf(), nil) {
-		wantError(t, "without the permission", err, vault.ErrForbidden)
+	for _, err := range given.Holding(t, v, "token:read").Import(t.Context(), given.Rows(), nil) {
+		must.Match(t, "without the permission", err, vault.ErrForbidden)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	for r, err := range v.Owner.Import(ctx, endless("c"), nil) {
 		if err != nil {
-			wantError(t, "canceled", err, context.Canceled)
+			must.Match(t, "canceled", err, context.Canceled)
 			break
 		}
 		if r.Row == 5 {
@@ -322,7 +307,7 @@ func TestImportEnds(t *testing.T) {
 // endless returns an infinite iterator over rows.
 func endless(prefix string) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
-		for i := 0; yield(aText(fmt.Sprintf("%s-%d", prefix, i), "x"), nil); i++ {
+		for i := 0; yield(given.Text(fmt.Sprintf("%s-%d", prefix, i), "x"), nil); i++ {
 		}
 	}
 }
@@ -331,12 +316,12 @@ func endless(prefix string) iter.Seq2[vault.TokenParams, error] {
 func TestImportNeedsRightsForEachRow(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/mine/", vault.TransformMask, "token:create", "token:update"))
+	c := given.Private(t, v, given.Rule(1, "/mine/", vault.TransformMask, "token:create", "token:update"))
 	row := func(id, container, data string) vault.TokenParams {
 		return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Containers: []string{container}}
 	}
-	create(t, v.Owner.Client, row("theirs", "/theirs/", "x"))
-	results := imported(t, c, rowsOf(row("own", "/mine/", "1"), row("other", "/theirs/", "2"), row("theirs", "/mine/", "3"), row("own", "/mine/", "4")),
+	given.Create(t, v.Owner.Client, row("theirs", "/theirs/", "x"))
+	results := imported(t, c, given.Rows(row("own", "/mine/", "1"), row("other", "/theirs/", "2"), row("theirs", "/mine/", "3"), row("own", "/mine/", "4")),
 		&vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates})
 	const needs = "Permission token:%s required on each container of the token."
 	wantOutcomes(t, results, "1 created own", "2 failed map[] "+fmt.Sprintf(needs, "create"), "3 failed map[] "+fmt.Sprintf(needs, "update"), "4 updated own")
@@ -354,8 +339,8 @@ func TestImportRowsHaveSeparateBudgets(t *testing.T) {
 	for i := range 300 {
 		rows = append(rows, heavy(fmt.Sprintf("row-%d", i)))
 	}
-	for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), nil) {
-		same(t, fmt.Sprint("row ", r.Row, ": ", r.Err), r.Outcome, vault.ImportCreated)
+	for _, r := range imported(t, v.Owner.Client, given.Rows(rows...), nil) {
+		given.Same(t, fmt.Sprint("row ", r.Row, ": ", r.Err), r.Outcome, vault.ImportCreated)
 	}
 }
 
@@ -364,7 +349,7 @@ func TestImportInsideOnceIsRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
-		for _, err := range c.Import(ctx, rowsOf(aText("abc", "x")), nil) {
+		for _, err := range c.Import(ctx, given.Rows(given.Text("abc", "x")), nil) {
 			return vault.StoredResponse{}, err
 		}
 		return vault.StoredResponse{}, nil
@@ -376,15 +361,15 @@ func TestImportInsideOnceIsRefused(t *testing.T) {
 // do not fill the memory.
 func TestImportAndExportReadLittleAhead(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
+	v, store := given.Spied(t)
 	const rows, size = 200, 64 << 10 // 12 MiB
 	text := strings.Repeat("x", size)
-	given, settled, most := 0, 0, 0
+	passed, settled, most := 0, 0, 0
 	source := func(yield func(vault.TokenParams, error) bool) {
-		for given < rows {
-			given++
-			most = max(most, given-settled)
-			if !yield(aText(fmt.Sprintf("row-%d", given), text), nil) {
+		for passed < rows {
+			passed++
+			most = max(most, passed-settled)
+			if !yield(given.Text(fmt.Sprintf("row-%d", passed), text), nil) {
 				return
 			}
 		}
@@ -401,7 +386,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 	}
 	read := 0
 	var ahead atomic.Int64
-	store.listed = func(n int) { ahead.Add(int64(n)) }
+	store.Listed = func(n int) { ahead.Add(int64(n)) }
 	for _, err := range v.Owner.Export(t.Context(), nil) {
 		must.Do(t, err)
 		// A page is 4 MiB. Two pages are read ahead of the page that the caller
@@ -411,7 +396,7 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 		}
 		read++
 	}
-	same(t, "read", read, rows)
+	given.Same(t, "read", read, rows)
 }
 
 // TestResumedImportRevealsNothing imports guesses under the id of a token that the
@@ -420,22 +405,22 @@ func TestImportAndExportReadLittleAhead(t *testing.T) {
 func TestResumedImportRevealsNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	secret := aText("known-id", "the secret")
+	secret := given.Text("known-id", "the secret")
 	must.Get(v.Owner.CreateToken(t.Context(), secret))(t)
 	opts := &vault.ImportOptions{Resumed: true}
-	guesses := []vault.TokenParams{secret, aText("known-id", "a guess"), {ID: "known-id", Type: vault.TypeCardNumber, Data: visa}}
+	guesses := []vault.TokenParams{secret, given.Text("known-id", "a guess"), {ID: "known-id", Type: vault.TypeCardNumber, Data: given.Visa}}
 	for _, guess := range guesses {
-		wantOutcomes(t, imported(t, v.Public, rowsOf(guess), opts), "1 skipped known-id")
+		wantOutcomes(t, imported(t, v.Public, given.Rows(guess), opts), "1 skipped known-id")
 	}
 	opts = &vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates}
-	blind := holding(t, v, "token:create")
+	blind := given.Holding(t, v, "token:create")
 	for _, guess := range guesses {
-		got := imported(t, blind, rowsOf(guess), opts)
-		wantError(t, "update", got[0].Err, vault.ErrForbidden)
+		got := imported(t, blind, given.Rows(guess), opts)
+		must.Match(t, "update", got[0].Err, vault.ErrForbidden)
 	}
-	reader := holding(t, v, "token:create", "token:read")
-	got := imported(t, reader, rowsOf(guesses[1]), &vault.ImportOptions{Resumed: true})
-	wantError(t, "other content", got[0].Err, vault.ErrConflict)
+	reader := given.Holding(t, v, "token:create", "token:read")
+	got := imported(t, reader, given.Rows(guesses[1]), &vault.ImportOptions{Resumed: true})
+	must.Match(t, "other content", got[0].Err, vault.ErrConflict)
 }
 
 // exported returns the JSON lines of an export.
@@ -459,14 +444,14 @@ func TestExportImport(t *testing.T) {
 	no := false
 	expires := from.Clock.Now().Add(time.Hour).Truncate(time.Second)
 	for _, p := range []vault.TokenParams{
-		{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 3, ExpirationYear: 2031, CVC: "123"}},
+		{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, ExpirationMonth: 3, ExpirationYear: 2031, CVC: "123"}},
 		{ID: "full", Type: vault.TypeGeneric, Data: vault.JSON(`{"a":[1.10,null,"x"]}`), Mask: vault.JSON(`{"a":"{{ data.a | first }}"}`),
 			Containers: []string{"/a/", "/b/"}, Metadata: map[string]string{"k": "v"}, SearchIndexes: []string{"{{ data.a | last }}"},
 			FingerprintExpression: "{{ data.a | size }}", DeduplicateToken: &no, ExpiresAt: expires},
 		{ID: "none", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", SearchIndexes: []string{}},
 		{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"},
 	} {
-		create(t, from.Owner.Client, p)
+		given.Create(t, from.Owner.Client, p)
 		from.Clock.Advance(time.Second)
 	}
 	want := []string{
@@ -476,14 +461,14 @@ func TestExportImport(t *testing.T) {
 		`{"id":"none","type":"social_security_number","data":"123-45-6789","containers":["/pii/high/"],"search_indexes":[]}`,
 		`{"id":"ssn","type":"social_security_number","data":"123-45-6789","containers":["/pii/high/"]}`,
 	}
-	same(t, "export", exported(t, from.Owner.Client, nil), want)
-	same(t, "log", operations(t, from, "full"), []string{"create", "use"})
+	given.Same(t, "export", exported(t, from.Owner.Client, nil), want)
+	given.Same(t, "log", given.Operations(t, from, "full"), []string{"create", "use"})
 	for _, r := range imported(t, to.Owner.Client, from.Owner.Export(t.Context(), nil), nil) {
-		same(t, "row", r.Outcome, vault.ImportCreated)
+		given.Same(t, "row", r.Outcome, vault.ImportCreated)
 	}
-	same(t, "export of the copy", exported(t, to.Owner.Client, nil), want)
-	same(t, "found by an index", exported(t, to.Owner.Client, vault.SearchTokensParams{Query: `data:"6789"`}), want[3:])
-	same(t, "found by type", exported(t, to.Owner.Client, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeSocialSecurityNumber}}), want[2:])
+	given.Same(t, "export of the copy", exported(t, to.Owner.Client, nil), want)
+	given.Same(t, "found by an index", exported(t, to.Owner.Client, vault.SearchTokensParams{Query: `data:"6789"`}), want[3:])
+	given.Same(t, "found by type", exported(t, to.Owner.Client, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeSocialSecurityNumber}}), want[2:])
 }
 
 // TestExportRights checks that an export leaves out tokens that the client may not
@@ -492,21 +477,21 @@ func TestExportRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, container := range []string{"/open/", "/masked/", "/closed/"} {
-		create(t, v.Owner.Client, vault.TokenParams{ID: "in" + container[1:len(container)-1], Type: vault.TypeGeneric, Data: "x", Containers: []string{container}})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: "in" + container[1:len(container)-1], Type: vault.TypeGeneric, Data: "x", Containers: []string{container}})
 	}
-	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:use"), rule(2, "/masked/", vault.TransformMask, "token:use", "token:read"))
-	same(t, "exported", exported(t, c, nil), []string{`{"id":"inopen","type":"token","data":"x","containers":["/open/"]}`})
-	same(t, "a plain permission exports", len(exported(t, holding(t, v, "token:use"), nil)), 3)
+	c := given.Private(t, v, given.Rule(1, "/open/", vault.TransformReveal, "token:use"), given.Rule(2, "/masked/", vault.TransformMask, "token:use", "token:read"))
+	given.Same(t, "exported", exported(t, c, nil), []string{`{"id":"inopen","type":"token","data":"x","containers":["/open/"]}`})
+	given.Same(t, "a plain permission exports", len(exported(t, given.Holding(t, v, "token:use"), nil)), 3)
 	for what, c := range map[string]*vault.Client{
-		"masked": private(t, v, rule(1, "/", vault.TransformMask, "token:use")),
-		"read":   private(t, v, rule(1, "/", vault.TransformReveal, "token:read", "token:search")),
+		"masked": given.Private(t, v, given.Rule(1, "/", vault.TransformMask, "token:use")),
+		"read":   given.Private(t, v, given.Rule(1, "/", vault.TransformReveal, "token:read", "token:search")),
 	} {
 		for _, err := range c.Export(t.Context(), nil) {
-			wantError(t, what, err, vault.ErrForbidden)
+			must.Match(t, what, err, vault.ErrForbidden)
 		}
 	}
 	for _, err := range v.Owner.Export(t.Context(), vault.SearchTokensParams{Query: "type:"}) {
-		wantFields(t, "a bad query", err, "query")
+		given.WantFields(t, "a bad query", err, "query")
 	}
 }
 
@@ -517,7 +502,7 @@ func TestExportOfMany(t *testing.T) {
 	const n = 2500
 	rows := func(yield func(vault.TokenParams, error) bool) {
 		for i := range n {
-			if !yield(aText(fmt.Sprintf("row-%04d", i), "x"), nil) {
+			if !yield(given.Text(fmt.Sprintf("row-%04d", i), "x"), nil) {
 				return
 			}
 		}
@@ -530,9 +515,9 @@ func TestExportOfMany(t *testing.T) {
 		}
 		i++
 	}
-	used := entries(t, v, vault.ListLogsParams{Operation: vault.OperationUse})
+	used := given.Entries(t, v, vault.ListLogsParams{Operation: vault.OperationUse})
 	page := must.Get(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationUse}))(t)
-	same(t, "tokens, uses and their type", []any{i, page.Pagination.TotalItems, used[0].EntityType}, []any{n, n, "token"})
+	given.Same(t, "tokens, uses and their type", []any{i, page.Pagination.TotalItems, used[0].EntityType}, []any{n, n, "token"})
 	for range v.Owner.Export(t.Context(), nil) {
 		break
 	}
@@ -543,7 +528,7 @@ func TestExportOfMany(t *testing.T) {
 		cancel()
 		ended = err
 	}
-	wantError(t, "canceled", ended, context.Canceled)
+	must.Match(t, "canceled", ended, context.Canceled)
 }
 
 // A caller with token:create tries guesses of a stored value under the id of its
@@ -563,15 +548,15 @@ func TestRefusedTokensRevealNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			create(t, v.Owner.Client, vault.TokenParams{ID: "secret", Type: vault.TypeCardNumber, Data: secret})
-			blind := holding(t, v, "token:create")
-			create(t, blind, aText("taken", "x"))
+			given.Create(t, v.Owner.Client, vault.TokenParams{ID: "secret", Type: vault.TypeCardNumber, Data: secret})
+			blind := given.Holding(t, v, "token:create")
+			given.Create(t, blind, given.Text("taken", "x"))
 			row := func(number string) vault.TokenParams {
 				p := vault.TokenParams{Type: vault.TypeCardNumber, Data: number, DeduplicateToken: &yes}
 				refused(&p)
 				return p
 			}
-			hit, miss := imported(t, blind, rowsOf(row(secret)), nil), imported(t, blind, rowsOf(row(guess)), nil)
+			hit, miss := imported(t, blind, given.Rows(row(secret)), nil), imported(t, blind, given.Rows(row(guess)), nil)
 			if diff := cmp.Diff(outcomes(miss), outcomes(hit)); diff != "" || hit[0].Outcome != vault.ImportFailed {
 				t.Errorf("import (-miss +hit):\n%s%v", diff, outcomes(hit))
 			}
@@ -583,7 +568,7 @@ func TestRefusedTokensRevealNothing(t *testing.T) {
 			if _, err := blind.Tokenize(t.Context(), []any{row(secret)}); fmt.Sprint(err) != fmt.Sprint(missed) || err == nil {
 				t.Errorf("tokenize: a hit is %v, a miss %v", err, missed)
 			}
-			same(t, "log", operations(t, v, "secret"), []string{"create"})
+			given.Same(t, "log", given.Operations(t, v, "secret"), []string{"create"})
 		})
 	}
 }
@@ -593,18 +578,18 @@ func TestRefusedTokensRevealNothing(t *testing.T) {
 func TestImportLogsRefusedAndSkippedRows(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner.Client, aText("there", "x"))
-	blind := holding(t, v, "token:create")
+	given.Create(t, v.Owner.Client, given.Text("there", "x"))
+	blind := given.Holding(t, v, "token:create")
 	var rows []vault.TokenParams
 	for i := range 1200 {
-		rows = append(rows, aText("there", fmt.Sprint("guess ", i)))
+		rows = append(rows, given.Text("there", fmt.Sprint("guess ", i)))
 	}
-	imported(t, blind, rowsOf(rows...), nil)
-	imported(t, blind, rowsOf(aText("there", "x"), aText("new", "x"), vault.TokenParams{}), &vault.ImportOptions{OnDuplicate: vault.DuplicateSkips})
-	imported(t, blind, rowsOf(aText("newer", "x")), nil)
+	imported(t, blind, given.Rows(rows...), nil)
+	imported(t, blind, given.Rows(given.Text("there", "x"), given.Text("new", "x"), vault.TokenParams{}), &vault.ImportOptions{OnDuplicate: vault.DuplicateSkips})
+	imported(t, blind, given.Rows(given.Text("newer", "x")), nil)
 	var got []string
-	for _, e := range entries(t, v, vault.ListLogsParams{Operation: vault.OperationImport}) {
-		same(t, "entry", []any{e.ActorID, e.EntityType, e.EntityID}, []any{blind.ApplicationID(), "tenant", v.Acme.ID.String()})
+	for _, e := range given.Entries(t, v, vault.ListLogsParams{Operation: vault.OperationImport}) {
+		given.Same(t, "entry", []any{e.ActorID, e.EntityType, e.EntityID}, []any{blind.ApplicationID(), "tenant", v.Acme.ID.String()})
 		got = append(got, e.Message)
 	}
 	want := []string{
@@ -613,5 +598,5 @@ func TestImportLogsRefusedAndSkippedRows(t *testing.T) {
 		"Import: of 3 rows 1 refused, 1 skipped",
 	}
 	slices.Sort(got)
-	same(t, "got", got, want)
+	given.Same(t, "got", got, want)
 }

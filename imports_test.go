@@ -25,6 +25,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/tenants"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
@@ -166,6 +167,10 @@ var mayImport = map[string][]string{
 	// Tests and their tools.
 	"docs":                       {},
 	"internal/bench":             {},
+	"internal/test/auditlog":     {},
+	"internal/test/authority":    {},
+	"internal/test/destinations": {},
+	"internal/test/given":        {".", "evidence", "internal/core", "internal/keyring", "internal/test/keygate", "internal/test/must", "script", "storage", "vaulttest", "github.com/google/go-cmp", "github.com/google/uuid"},
 	"internal/test/browser":      {"internal/test/must", "github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/test/terminaltest": {"internal/test/must", "golang.org/x/sys"},
 	"internal/test/faults":       {},
@@ -262,10 +267,10 @@ func TestForbiddenDependencies(t *testing.T) {
 			}
 		}
 	}
-	// Internal packages do not import the root package. The exception is the
-	// server, a program around the vault.
+	// Internal packages do not import the root package. The exceptions are the server,
+	// a program around the vault, and what tests share.
 	for path, p := range all {
-		room := strings.HasPrefix(folder(path), "internal/") || folder(path) == "script" || strings.HasPrefix(folder(path), "storage")
+		room := strings.HasPrefix(folder(path), "internal/") && !strings.HasPrefix(folder(path), "internal/test/") || folder(path) == "script" || strings.HasPrefix(folder(path), "storage")
 		if room && folder(path) != "internal/serve" && slices.Contains(p.Imports, module) {
 			t.Errorf("%s must not import the root", folder(path))
 		}
@@ -304,7 +309,7 @@ func TestVerbsAreMethods(t *testing.T) {
 		if m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
 			continue
 		}
-		same(t, "the verb of "+m.Name, named[m.Name], m.Name)
+		given.Same(t, "the verb of "+m.Name, named[m.Name], m.Name)
 	}
 	inside := []string{"RoundTripper", "Work", "FindProxy"}
 	for variable, name := range named {
@@ -327,7 +332,7 @@ func TestOwnerHasMethodsThatAPIKeysLack(t *testing.T) {
 		only++
 	}
 	text := must.Get(os.ReadFile("internal/core/verbs.go"))(t)
-	same(t, "verbs for the tenant only", strings.Count(string(text), "Only: "), only)
+	given.Same(t, "verbs for the tenant only", strings.Count(string(text), "Only: "), only)
 }
 
 // The comment of API lists the methods of Client that API leaves out.
@@ -360,7 +365,7 @@ func TestInternalTypesMatchPublicTypes(t *testing.T) {
 		{reflect.TypeFor[vault.TenantParams](), reflect.TypeFor[tenants.Params]()},
 		{reflect.TypeFor[vault.TenantSettings](), reflect.TypeFor[core.TenantSettings]()},
 	} {
-		same(t, fmt.Sprintf("%s beside %s", pair[1], pair[0]), fieldsAndTags(pair[1]), fieldsAndTags(pair[0]))
+		given.Same(t, fmt.Sprintf("%s beside %s", pair[1], pair[0]), fieldsAndTags(pair[1]), fieldsAndTags(pair[0]))
 	}
 	params, read := reflect.TypeFor[vault.TokenParams](), reflect.TypeFor[tokens.Params]()
 	for i := range params.NumField() {

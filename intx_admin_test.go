@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -18,8 +19,8 @@ func TestInTxThenOutside(t *testing.T) {
 		err := f.private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
 		must.Do(t, err)
 		commit(t, f.tx)
-		get(t, authenticated(t, s.Vault.Vault, f.app.Key), "card")
-		create(t, authenticated(t, s.Vault.Vault, f.session.SessionKey), aCard("by-session"))
+		given.Get(t, given.Authenticated(t, s.Vault.Vault, f.app.Key), "card")
+		given.Create(t, given.Authenticated(t, s.Vault.Vault, f.session.SessionKey), aCard("by-session"))
 		if r, err := s.Management.GetReactor(t.Context(), f.reactor.ID); err != nil || r.Name != "Reactor" {
 			t.Errorf("the reactor: %v", err)
 		}
@@ -40,7 +41,7 @@ func TestInTxInsideOnce(t *testing.T) {
 			_, err = c.InTx(tx).CreateToken(ctx, aCard("other"))
 			return vault.StoredResponse{}, err
 		})
-		wantError(t, "InTx inside Once", err, vault.ErrInTx)
+		must.Match(t, "InTx inside Once", err, vault.ErrInTx)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -42,8 +43,8 @@ func newInTx(t *testing.T, s *shop) *inTx {
 	t.Helper()
 	ctx, tx := t.Context(), s.begin(t)
 	f := &inTx{ctx: ctx, tx: tx, owner: s.Owner.InTx(tx), public: s.Public.InTx(tx)}
-	create(t, f.owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, Metadata: map[string]string{"order": "7"}, Containers: []string{"/new/"}})
-	create(t, f.owner.Client, aCard("other"))
+	given.Create(t, f.owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: given.Visa, Metadata: map[string]string{"order": "7"}, Containers: []string{"/new/"}})
+	given.Create(t, f.owner.Client, aCard("other"))
 	var err [7]error
 	f.app, err[0] = f.owner.CreateApplication(ctx, anApplication("App"))
 	f.spare, err[1] = f.owner.CreateApplication(ctx, anApplication("Spare"))
@@ -57,7 +58,7 @@ func newInTx(t *testing.T, s *shop) *inTx {
 }
 
 func anApplication(name string) vault.ApplicationParams {
-	return vault.ApplicationParams{Name: name, Type: vault.ApplicationPrivate, Permissions: everything}
+	return vault.ApplicationParams{Name: name, Type: vault.ApplicationPrivate, Permissions: given.Everything}
 }
 
 func aReactor(name string) vault.ReactorParams {
@@ -121,7 +122,7 @@ func TestInTxEveryMethod(t *testing.T) {
 	for _, method := range slices.Concat(withoutEffects, notInTx, []string{"RoundTripper"}) {
 		delete(untried, method)
 	}
-	same(t, "not tried", len(untried), 0)
+	given.Same(t, "not tried", len(untried), 0)
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		before, entries := inVault(t, s)
 		f := newInTx(t, s)
@@ -132,14 +133,14 @@ func TestInTxEveryMethod(t *testing.T) {
 				refused = append(refused, method)
 			}
 		})
-		same(t, "methods that are refused", refused, notInTx)
+		given.Same(t, "methods that are refused", refused, notInTx)
 		req := httptest.NewRequestWithContext(f.ctx, "POST", "https://example.com", strings.NewReader("{}"))
 		_, err := f.owner.RoundTripper(nil).RoundTrip(req)
-		wantError(t, "RoundTripper", err, vault.ErrInTx)
+		must.Match(t, "RoundTripper", err, vault.ErrInTx)
 		rollback(t, f.tx)
 		f = newInTx(t, s)
 		for _, c := range works {
-			wantError(t, c.method, c.call(f), nil)
+			must.Match(t, c.method, c.call(f), nil)
 		}
 		rollback(t, f.tx)
 		if after, logged := inVault(t, s); after != before || logged != entries {
@@ -210,7 +211,7 @@ var inTxTokens = []inTxCase{
 	}},
 	{"Detokenize", func(f *inTx) error {
 		doc, err := f.owner.Detokenize(f.ctx, "{{ card }}")
-		if err == nil && string(doc) != `"`+visa+`"` {
+		if err == nil && string(doc) != `"`+given.Visa+`"` {
 			err = errors.New("it is another document")
 		}
 		return err

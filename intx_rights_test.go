@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -41,7 +42,7 @@ func TestInTxWaitsWithoutATurn(t *testing.T) {
 		}
 		first := s.begin(t)
 		in := s.Owner.InTx(first)
-		create(t, in.Client, aCard("wanted"))
+		given.Create(t, in.Client, aCard("wanted"))
 		callers := runtime.GOMAXPROCS(0)
 		waiting := make(chan error, callers)
 		for range callers {
@@ -51,13 +52,13 @@ func TestInTxWaitsWithoutATurn(t *testing.T) {
 				waiting <- errors.Join(err, tx.Rollback())
 			}()
 		}
-		eventually(t, "the others wait for the first", func() bool {
+		given.Eventually(t, "the others wait for the first", func() bool {
 			return s.waitingFor(t, first) >= max(1, callers-1)
 		})
-		wantError(t, "the transaction that the others wait for", must.Err(in.Tokenize(t.Context(), document(""))), nil)
+		must.Match(t, "the transaction that the others wait for", must.Err(in.Tokenize(t.Context(), document(""))), nil)
 		commit(t, first)
 		for range callers {
-			wantError(t, "after the commit", <-waiting, vault.ErrConflict)
+			must.Match(t, "after the commit", <-waiting, vault.ErrConflict)
 		}
 	})
 }
@@ -86,13 +87,13 @@ func TestInTxCurrentRights(t *testing.T) {
 				if !s.Beside {
 					return // the transaction has the only lock
 				}
-				secret := create(t, s.Owner.Client, aCard("secret"))
+				secret := given.Create(t, s.Owner.Client, aCard("secret"))
 				for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
 					app := must.Get(s.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
 					c := must.Get(s.Authenticate(t.Context(), app.Key))(t)
 					as := must.Get(s.Owner.As(t.Context(), app.ID))(t)
 					tx := must.Get(s.DB.BeginTx(context.Background(), &sql.TxOptions{Isolation: level}))(t)
-					get(t, c.InTx(tx), secret.ID) // takes the snapshot
+					given.Get(t, c.InTx(tx), secret.ID) // takes the snapshot
 					must.Do(t, revoke(s.Owner, app.ID))
 					if _, err := c.InTx(tx).GetToken(t.Context(), secret.ID); err == nil {
 						t.Errorf("%s: the key still works in the transaction", level)
@@ -114,16 +115,16 @@ func TestInTxCurrentRights(t *testing.T) {
 func TestInTxOwnRights(t *testing.T) {
 	t.Parallel()
 	shops.each(t, nil, func(t *testing.T, s *shop) {
-		secret := create(t, s.Owner.Client, aCard("secret"))
+		secret := given.Create(t, s.Owner.Client, aCard("secret"))
 		app := must.Get(s.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
 		tx := s.begin(t)
 		in := s.Owner.InTx(tx)
 		as := must.Get(in.As(t.Context(), app.ID))(t)
-		wantError(t, "before", must.Err(as.GetToken(t.Context(), secret.ID)), vault.ErrForbidden)
+		must.Match(t, "before", must.Err(as.GetToken(t.Context(), secret.ID)), vault.ErrForbidden)
 		must.Get(in.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:read"]}`)))(t)
-		get(t, as, secret.ID)
+		given.Get(t, as, secret.ID)
 		must.Do(t, in.DeleteApplication(t.Context(), app.ID))
-		wantError(t, "deleted", must.Err(as.GetToken(t.Context(), secret.ID)), vault.ErrUnauthenticated)
+		must.Match(t, "deleted", must.Err(as.GetToken(t.Context(), secret.ID)), vault.ErrUnauthenticated)
 		rollback(t, tx)
 	})
 }
@@ -137,10 +138,10 @@ func TestInTxThatIsBad(t *testing.T) {
 			t.Parallel()
 			shops.each(t, nil, func(t *testing.T, s *shop) {
 				test(t, s)
-				same(t, "total", total(t, s.Owner.Client), 0)
-				same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationCreate), 0)
-				create(t, s.Owner.Client, aCard("card"))
-				same(t, "total", total(t, s.Owner.Client), 1)
+				given.Same(t, "total", total(t, s.Owner.Client), 0)
+				given.Same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationCreate), 0)
+				given.Create(t, s.Owner.Client, aCard("card"))
+				given.Same(t, "total", total(t, s.Owner.Client), 1)
 			})
 		})
 	}
@@ -158,16 +159,16 @@ var bad = map[string]func(t *testing.T, s *shop){
 	"of another database": func(t *testing.T, s *shop) {
 		tx := must.Get(s.Other(t).BeginTx(t.Context(), nil))(t)
 		defer func() { _ = tx.Rollback() }()
-		wantError(t, "CreateToken", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrOtherDatabase)
+		must.Match(t, "CreateToken", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrOtherDatabase)
 	},
 	"cancelled": func(t *testing.T, s *shop) {
 		ctx, cancel := context.WithCancel(t.Context())
 		tx := must.Get(s.DB.BeginTx(ctx, nil))(t)
 		c := s.Owner.InTx(tx)
-		create(t, c.Client, aCard("card"))
+		given.Create(t, c.Client, aCard("card"))
 		cancel()
 		for { // the rollback happens in the background
-			if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}); err != nil {
+			if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: given.Visa}); err != nil {
 				break
 			}
 		}
@@ -176,7 +177,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 	"a commit that fails": func(t *testing.T, s *shop) {
 		s.exec(t, s.DB, `CREATE TABLE parts (id integer PRIMARY KEY, of integer REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)`)
 		tx := s.begin(t)
-		create(t, s.Owner.InTx(tx).Client, aCard("card"))
+		given.Create(t, s.Owner.InTx(tx).Client, aCard("card"))
 		s.exec(t, tx, `INSERT INTO parts (id, of) VALUES (1, 77)`)
 		must.Match(t, "the commit did not fail", tx.Commit(), must.Text(""))
 		_ = tx.Rollback()
@@ -188,7 +189,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 			setting, again = `PRAGMA query_only = 1`, `PRAGMA query_only = 0`
 		}
 		s.exec(t, tx, setting)
-		wantError(t, "CreateToken", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrReadOnly)
+		must.Match(t, "CreateToken", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), storage.ErrReadOnly)
 		s.exec(t, tx, again) // SQLite keeps it for the connection
 		rollback(t, tx)
 	},
@@ -198,7 +199,7 @@ var bad = map[string]func(t *testing.T, s *shop){
 		}
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
-		create(t, c.Client, aCard("card"))
+		given.Create(t, c.Client, aCard("card"))
 		s.lose(t, tx)
 		must.Match(t, "a token was created on a lost connection", must.Err(c.CreateToken(t.Context(), aCard("next"))), must.Text(""))
 		must.Match(t, "it could be committed", tx.Commit(), must.Text(""))
@@ -218,13 +219,13 @@ func TestInTxOfAnotherType(t *testing.T) {
 	tx := must.Get(s.DB.BeginTx(t.Context(), nil))(t)
 	work := &unitOfWork{Tx: tx}
 	work.c = s.Owner.InTx(work)
-	app := must.Get(work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
+	app := must.Get(work.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: given.Everything}))(t)
 	as, err := s.Owner.InTx(work).As(t.Context(), app.ID) // which another client of the transaction made
 	must.Do(t, err)
-	create(t, as, aCard("card"))
+	given.Create(t, as, aCard("card"))
 	commit(t, work)
-	get(t, s.Owner.Client, "card")
-	wantError(t, "after the commit", must.Err(work.c.GetToken(t.Context(), "card")), sql.ErrTxDone)
+	given.Get(t, s.Owner.Client, "card")
+	must.Match(t, "after the commit", must.Err(work.c.GetToken(t.Context(), "card")), sql.ErrTxDone)
 }
 
 type unitOfWork struct {
@@ -241,7 +242,7 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 	s := newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), nil)
 	tx := s.begin(t)
 	in := s.Owner.InTx(tx)
-	create(t, in.Client, aCard("card"))
+	given.Create(t, in.Client, aCard("card"))
 	const callers = 3
 	outside := make(chan error, callers)
 	for range callers {
@@ -252,7 +253,7 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 	}
 	for range callers {
 		must.Get(in.Tokenize(t.Context(), document("")))(t)
-		wantError(t, "beside the transaction", <-outside, vault.ErrUnavailable)
+		must.Match(t, "beside the transaction", <-outside, vault.ErrUnavailable)
 	}
 	commit(t, tx)
 	if page, err := s.Owner.ListTokens(t.Context(), vault.ListTokensParams{}); err != nil || page.Pagination.TotalItems != 1+callers*300 {

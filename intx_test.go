@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver that applications use
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -138,7 +139,7 @@ func rollback(t testing.TB, tx vault.Tx) {
 }
 
 func aCard(id string) vault.TokenParams {
-	return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: visa}
+	return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: given.Visa}
 }
 
 // TestInTxCommits checks that a commit of the application also commits the vault's
@@ -150,19 +151,19 @@ func TestInTxCommits(t *testing.T) {
 			before, logged, orders := total(t, s.Owner.Client), entriesOf(t, s.Owner.Client, vault.OperationCreate), s.orders(t)
 			tx := s.begin(t)
 			in := c.InTx(tx)
-			card := create(t, in, aCard("card-"+name))
+			card := given.Create(t, in, aCard("card-"+name))
 			s.order(t, tx, orders, card)
-			same(t, name+": the transaction does not see its own token", get(t, in, card.ID).ID, card.ID)
-			same(t, name+": the transaction lists", total(t, in), before+1)
+			given.Same(t, name+": the transaction does not see its own token", given.Get(t, in, card.ID).ID, card.ID)
+			given.Same(t, name+": the transaction lists", total(t, in), before+1)
 			if s.Beside {
-				wantError(t, name+": before the commit", must.Err(c.GetToken(t.Context(), card.ID)), vault.ErrNotFound)
+				must.Match(t, name+": before the commit", must.Err(c.GetToken(t.Context(), card.ID)), vault.ErrNotFound)
 			}
 			commit(t, tx)
-			get(t, c, card.ID)
+			given.Get(t, c, card.ID)
 			if got := total(t, s.Owner.Client); got != before+1 || s.orders(t) != orders+1 {
 				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
 			}
-			same(t, name, entriesOf(t, s.Owner.Client, vault.OperationCreate), logged+1)
+			given.Same(t, name, entriesOf(t, s.Owner.Client, vault.OperationCreate), logged+1)
 			wantUser := map[string]string{"user": "jane"}[name]
 			page := must.Get(s.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: card.ID}))(t)
 			for _, e := range page.Data {
@@ -179,34 +180,34 @@ func TestInTxRollsBack(t *testing.T) {
 	t.Parallel()
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		ctx := t.Context()
-		kept := create(t, s.Owner.Client, aCard("kept"))
+		kept := given.Create(t, s.Owner.Client, aCard("kept"))
 		logged := entriesOf(t, s.Owner.Client, vault.OperationCreate)
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
-		s.order(t, tx, 1, create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
+		s.order(t, tx, 1, given.Create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: given.Mastercard, Containers: []string{"/gone/"}}))
 		must.Do(t, c.DeleteToken(ctx, kept.ID))
-		app := must.Get(c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
+		app := must.Get(c.CreateApplication(ctx, vault.ApplicationParams{Name: "Gone", Type: vault.ApplicationPrivate, Permissions: given.Everything}))(t)
 		as, err := c.As(ctx, app.ID) // must not be cached
 		must.Do(t, err)
-		get(t, as, "gone")
+		given.Get(t, as, "gone")
 		own := s.Private.InTx(tx)
 		must.Do(t, c.DeleteApplication(ctx, s.Private.ApplicationID()))
-		wantError(t, "an application that the transaction has deleted", must.Err(own.GetToken(ctx, "gone")), vault.ErrUnauthenticated)
+		must.Match(t, "an application that the transaction has deleted", must.Err(own.GetToken(ctx, "gone")), vault.ErrUnauthenticated)
 		rollback(t, tx)
 
-		wantError(t, "the token", must.Err(s.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
-		wantError(t, "the key", must.Err(s.Authenticate(ctx, app.Key)), vault.ErrUnauthenticated)
-		wantError(t, "the application", must.Err(s.Owner.As(ctx, app.ID)), vault.ErrNotFound)
-		wantError(t, "a client of the transaction", must.Err(as.GetToken(ctx, "kept")), sql.ErrTxDone)
-		get(t, s.Private, "kept")
+		must.Match(t, "the token", must.Err(s.Owner.GetToken(ctx, "gone")), vault.ErrNotFound)
+		must.Match(t, "the key", must.Err(s.Authenticate(ctx, app.Key)), vault.ErrUnauthenticated)
+		must.Match(t, "the application", must.Err(s.Owner.As(ctx, app.ID)), vault.ErrNotFound)
+		must.Match(t, "a client of the transaction", must.Err(as.GetToken(ctx, "kept")), sql.ErrTxDone)
+		given.Get(t, s.Private, "kept")
 		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
 			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
 		}
-		same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationCreate), logged)
-		some, _ := s.NewApplication(t, s.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/gone/", Transform: vault.TransformMask, Permissions: everything}})
-		same(t, "total", total(t, some), 0)
-		create(t, some, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}})
-		same(t, "total", total(t, some), 1)
+		given.Same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationCreate), logged)
+		some, _ := s.NewApplication(t, s.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/gone/", Transform: vault.TransformMask, Permissions: given.Everything}})
+		given.Same(t, "total", total(t, some), 0)
+		given.Create(t, some, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: given.Mastercard, Containers: []string{"/gone/"}})
+		given.Same(t, "total", total(t, some), 1)
 	})
 }
 
@@ -218,18 +219,18 @@ func TestInTxAfterRefusals(t *testing.T) {
 		unique := func(id string, data string) vault.TokenParams {
 			return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: data, DeduplicateToken: &yes}
 		}
-		create(t, s.Owner.Client, aCard("taken"))
-		first := create(t, s.Owner.Client, unique("first", mastercard))
+		given.Create(t, s.Owner.Client, aCard("taken"))
+		first := given.Create(t, s.Owner.Client, unique("first", given.Mastercard))
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
-		wantError(t, "an id that is taken", must.Err(c.CreateToken(ctx, aCard("taken"))), vault.ErrConflict)
-		same(t, "a duplicate of what is committed became", create(t, c.Client, unique("second", mastercard)).ID, first.ID)
-		mine := create(t, c.Client, unique("mine", "4111111111111111"))
-		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
+		must.Match(t, "an id that is taken", must.Err(c.CreateToken(ctx, aCard("taken"))), vault.ErrConflict)
+		given.Same(t, "a duplicate of what is committed became", given.Create(t, c.Client, unique("second", given.Mastercard)).ID, first.ID)
+		mine := given.Create(t, c.Client, unique("mine", "4111111111111111"))
+		if dup := given.Create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
 			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
 		}
-		wantError(t, "DeleteToken", c.DeleteToken(ctx, "nothing"), vault.ErrNotFound)
-		wantError(t, "CreateToken", must.Err(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"})), vault.ErrInvalid)
+		must.Match(t, "DeleteToken", c.DeleteToken(ctx, "nothing"), vault.ErrNotFound)
+		must.Match(t, "CreateToken", must.Err(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "1234"})), vault.ErrInvalid)
 		s.order(t, tx, 1, mine)
 		commit(t, tx)
 		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {
@@ -243,15 +244,15 @@ func TestInTxReplacesExpiredTokens(t *testing.T) {
 	t.Parallel()
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		soon := s.Clock.Now().Add(time.Minute)
-		create(t, s.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, ExpiresAt: soon})
+		given.Create(t, s.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: given.Visa, ExpiresAt: soon})
 		s.Clock.Advance(time.Hour)
 		for _, end := range []func(testing.TB, vault.Tx){rollback, commit} {
 			tx := s.begin(t)
-			create(t, s.Owner.InTx(tx).Client, aCard("card"))
+			given.Create(t, s.Owner.InTx(tx).Client, aCard("card"))
 			end(t, tx)
 		}
-		get(t, s.Owner.Client, "card")
-		same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationExpire), 1)
+		given.Get(t, s.Owner.Client, "card")
+		given.Same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationExpire), 1)
 	})
 }
 
@@ -294,19 +295,19 @@ func TestInTxLogsReads(t *testing.T) {
 		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
 			t.Parallel()
 			shops.each(t, &vault.Config{StrictReadLogs: strict}, func(t *testing.T, s *shop) {
-				create(t, s.Owner.Client, aCard("card"))
+				given.Create(t, s.Owner.Client, aCard("card"))
 				tx := s.begin(t)
-				get(t, s.Owner.InTx(tx).Client, "card")
+				given.Get(t, s.Owner.InTx(tx).Client, "card")
 				rollback(t, tx)
 				want := 0
 				if strict && s.Beside {
 					want = 1
 				}
-				same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationRead), want)
+				given.Same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationRead), want)
 				tx = s.begin(t)
-				get(t, s.Owner.InTx(tx).Client, "card")
+				given.Get(t, s.Owner.InTx(tx).Client, "card")
 				commit(t, tx)
-				same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationRead), want+1)
+				given.Same(t, "log entries", entriesOf(t, s.Owner.Client, vault.OperationRead), want+1)
 			})
 		})
 	}
@@ -317,9 +318,9 @@ func TestInTxLogsReads(t *testing.T) {
 func TestInTxAndCallsOutside(t *testing.T) {
 	t.Parallel()
 	shops.each(t, nil, func(t *testing.T, s *shop) {
-		create(t, s.Owner.Client, aCard("card"))
+		given.Create(t, s.Owner.Client, aCard("card"))
 		tx := s.begin(t)
-		create(t, s.Owner.InTx(tx).Client, aCard("inside"))
+		given.Create(t, s.Owner.InTx(tx).Client, aCard("inside"))
 		_, err := s.Owner.CreateToken(t.Context(), aCard("outside"))
 		_, readErr := s.Owner.GetToken(t.Context(), "card")
 		for what, err := range map[string]error{"a write": err, "a read": readErr} {
@@ -331,7 +332,7 @@ func TestInTxAndCallsOutside(t *testing.T) {
 			}
 		}
 		commit(t, tx)
-		get(t, s.Owner.Client, "inside")
-		create(t, s.Owner.Client, aCard("after"))
+		given.Get(t, s.Owner.Client, "inside")
+		given.Create(t, s.Owner.Client, aCard("after"))
 	})
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -32,7 +33,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 	t.Parallel()
 	yes := true
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
-	for want, given := range map[string]vault.TokenParams{
+	for want, params := range map[string]vault.TokenParams{
 		`{}`: {},
 		`{"id":"a","type":"card","data":{"number":"4242"},"mask":"<{{ data }}>","containers":["/a/"],"metadata":{"k":"v"},` +
 			`"search_indexes":["x"],"fingerprint_expression":"{{ data }}","deduplicate_token":true,"expires_at":"2030-01-02T03:04:05.000006Z"}`: {
@@ -43,11 +44,11 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 			Data: vault.JSON(`{"b": 1e400, "a": 1.10}`), Containers: []string{}, Metadata: map[string]string{}, SearchIndexes: []string{}},
 		`{"data":null}`: {Data: json.RawMessage(nil)},
 	} {
-		wantJSON(t, given, want)
+		wantJSON(t, params, want)
 		var read vault.TokenParams
 		must.Do(t, read.UnmarshalJSON([]byte(want)))
-		given.Data, read.Data, given.Mask, read.Mask = nil, nil, nil, nil // compared as text above
-		same(t, want+" (given -, read +)", read, given)
+		params.Data, read.Data, params.Mask, read.Mask = nil, nil, nil, nil // compared as text above
+		given.Same(t, want+" (params -, read +)", read, params)
 	}
 	wantJSON(t, vault.TokenParams{}, `{}`)
 	wantJSON(t, vault.SearchTokensParams{Query: "a:b"}, `{"query":"a:b"}`)
@@ -65,34 +66,34 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 	}
 }
 
-func wantJSON(t *testing.T, given json.Marshaler, want string) {
+func wantJSON(t *testing.T, value json.Marshaler, want string) {
 	t.Helper()
-	text := must.Get(given.MarshalJSON())(t)
-	same(t, fmt.Sprintf("%T is written as", given), string(text), want)
+	text := must.Get(value.MarshalJSON())(t)
+	given.Same(t, fmt.Sprintf("%T is written as", value), string(text), want)
 }
 
 // TestParamsThatAreNotJSON checks that raw JSON is validated before it becomes part
 // of a larger document, where it could inject other fields.
 func TestParamsThatAreNotJSON(t *testing.T) {
 	t.Parallel()
-	for field, given := range map[string]json.Marshaler{
+	for field, value := range map[string]json.Marshaler{
 		"data": vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(`1,"id":"chosen"`)},
 		"mask": vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: math.NaN()},
 		"args": vault.ReactParams{Args: json.RawMessage(`}`)},
 	} {
-		wantFields(t, field, must.Err(given.MarshalJSON()), field)
+		given.WantFields(t, field, must.Err(value.MarshalJSON()), field)
 	}
 }
 
 func TestEncodeJSON(t *testing.T) {
 	t.Parallel()
-	for want, given := range map[string]any{
+	for want, value := range map[string]any{
 		"null": nil, `"<a>"`: "<a>", `{"a":1.10}`: vault.JSON(` { "a" : 1.10 } `), "1e400": json.RawMessage("1e400"),
 	} {
-		same(t, fmt.Sprintf("%v", given), string(must.Get(vault.EncodeJSON(given))(t)), want)
+		given.Same(t, fmt.Sprintf("%v", value), string(must.Get(vault.EncodeJSON(value))(t)), want)
 	}
-	for _, given := range []any{make(chan int), vault.JSON("{"), vault.JSON(nil)} {
-		wantError(t, fmt.Sprintf("%T", given), must.Err(vault.EncodeJSON(given)), vault.ErrInvalid)
+	for _, value := range []any{make(chan int), vault.JSON("{"), vault.JSON(nil)} {
+		must.Match(t, fmt.Sprintf("%T", value), must.Err(vault.EncodeJSON(value)), vault.ErrInvalid)
 	}
 }
 
@@ -160,13 +161,13 @@ func TestValuesDoNotPrint(t *testing.T) {
 		t.Run(fmt.Sprintf("%T", tt.value), func(t *testing.T) {
 			t.Parallel()
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%20.3v"} {
-				same(t, verb, fmt.Sprintf(verb, tt.value), tt.want)
-				same(t, verb+" of a pointer", fmt.Sprintf(verb, tt.pointer), tt.want)
+				given.Same(t, verb, fmt.Sprintf(verb, tt.value), tt.want)
+				given.Same(t, verb+" of a pointer", fmt.Sprintf(verb, tt.pointer), tt.want)
 				for what, x := range tt.held {
 					leaksNot(t, what+" under "+verb, fmt.Sprintf(verb, x))
 				}
 			}
-			same(t, "an error", fmt.Errorf("failed: %v", tt.value).Error(), "failed: "+tt.want)
+			given.Same(t, "an error", fmt.Errorf("failed: %v", tt.value).Error(), "failed: "+tt.want)
 		})
 	}
 }
@@ -191,7 +192,7 @@ func TestValuesDoNotLog(t *testing.T) {
 			if err := json.Unmarshal(bytes.SplitN(structured.Bytes(), []byte("\n"), 2)[0], &line); err != nil || len(line.X) == 0 {
 				t.Errorf("the JSON handler wrote %s (%v)", structured.Bytes(), err)
 			}
-			same(t, "With", line.W, line.X)
+			given.Same(t, "With", line.W, line.X)
 		})
 	}
 }
@@ -207,8 +208,8 @@ func TestValuesStillEncodeAndCompare(t *testing.T) {
 	if diff := cmp.Diff(tok, other); !strings.Contains(diff, secret) {
 		t.Errorf("the difference does not say what differs:\n%s", diff)
 	}
-	same(t, "a nil pointer", fmt.Sprint((*vault.Token)(nil)), "<nil>")
-	same(t, "data itself", fmt.Sprint(tok.Data), `"S3cr3t"`)
+	given.Same(t, "a nil pointer", fmt.Sprint((*vault.Token)(nil)), "<nil>")
+	given.Same(t, "data itself", fmt.Sprint(tok.Data), `"S3cr3t"`)
 }
 
 func leaksNot(t *testing.T, what, printed string) {
@@ -238,7 +239,7 @@ func TestBytesAreRefused(t *testing.T) {
 		"encoding": {"", func() error { return must.Err(vault.EncodeJSON(raw)) }},
 	} {
 		err := c.do()
-		wantFields(t, name, err, c.path)
+		given.WantFields(t, name, err, c.path)
 		if text := fmt.Sprint(err); !strings.Contains(text, "use vault.JSON") || strings.Contains(text, "4242") {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -283,7 +284,7 @@ func TestExpressionsOfARequestShareABudget(t *testing.T) {
 		"id":                     {ID: "{{ data | json: '$[?$[?$[?@.zz]]]' | default: 'x' }}"},
 	} {
 		p.Type, p.Data = vault.TypeGeneric, ones
-		wantFields(t, field, must.Err(v.Public.CreateToken(t.Context(), p)), field)
+		given.WantFields(t, field, must.Err(v.Public.CreateToken(t.Context(), p)), field)
 	}
 }
 
@@ -295,7 +296,7 @@ func TestTokensOfADocumentShareABudget(t *testing.T) {
 	v := vaulttest.New(t)
 	data := strings.Replace(string(repeated("1", 120)), "1", "7", 1)
 	request := `{"type":"token","data":` + data + `,"fingerprint_expression":"{{ data | json: '$[?count($[?@==2])==0 && @==7]' }}"}`
-	wantError(t, "five", must.Err(v.Public.Tokenize(t.Context(), repeated(request, 5))), nil)
+	must.Match(t, "five", must.Err(v.Public.Tokenize(t.Context(), repeated(request, 5))), nil)
 	_, err := v.Public.Tokenize(t.Context(), repeated(request, 40))
 	bad, ok := errors.AsType[*vault.InvalidError](err)
 	if !ok || len(bad.Fields) != 1 {
@@ -308,7 +309,7 @@ func TestTokensOfADocumentShareABudget(t *testing.T) {
 	}
 	_, err = v.Public.Tokenize(t.Context(), vault.JSON(`[1,2,{"type":"token","data":`+string(ones)+`,"fingerprint_expression":"`+nested+`"},`+
 		`{"type":"token","data":1,"mask":"{{ nothing"}]`))
-	wantFields(t, "the third", err, "[2].fingerprint_expression")
+	given.WantFields(t, "the third", err, "[2].fingerprint_expression")
 }
 
 // Each token of a batch adds to the budget.
@@ -325,21 +326,21 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 	v := vaulttest.New(t)
 	heavy := repeated(`{"k":1}`, 900)
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: heavy, Mask: counted})
-	wantFields(t, "create", err, "mask")
-	c := revealing(t, v)
-	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: heavy})
-	wantFields(t, "a new mask", must.Err(c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})), "mask")
+	given.WantFields(t, "create", err, "mask")
+	c := given.Revealing(t, v)
+	tok := given.Create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: heavy})
+	given.WantFields(t, "a new mask", must.Err(c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})), "mask")
 	mask := map[string]any{"a": "x", "b": "{{ data | size }}"}
-	tok = create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: repeated(`{"k":1}`, 3), Mask: mask})
+	tok = given.Create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: repeated(`{"k":1}`, 3), Mask: mask})
 	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": map[string]any{"b": counted}, "data": heavy})
-	wantFields(t, "a new mask and new data", err, "mask.b")
-	wantError(t, "new data under a light mask", must.Err(c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy})), nil)
+	given.WantFields(t, "a new mask and new data", err, "mask.b")
+	must.Match(t, "new data under a light mask", must.Err(c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy})), nil)
 }
 
 func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
 	deep := strings.Replace(nested, "data", tok.ID, 1)
 	create := func(ctx context.Context) error {
 		return must.Err(v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested}))
@@ -348,7 +349,7 @@ func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 		return must.Err(v.Private.Tokenize(ctx, vault.JSON(`[{"type":"token","data":`+string(ones)+`,"search_indexes":["`+nested+`"]}]`)))
 	}
 	detokenize := func(ctx context.Context) error { return must.Err(v.Private.Detokenize(ctx, []string{deep})) }
-	c := revealing(t, v)
+	c := given.Revealing(t, v)
 	update := func(ctx context.Context) error {
 		return must.Err(c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}}))
 	}
@@ -357,7 +358,7 @@ func TestWorkEndsWhenTheContextEnds(t *testing.T) {
 	} {
 		caller := &gone{Context: t.Context()}
 		caller.after.Store(1 << 30)
-		wantError(t, what, do(caller), vault.ErrInvalid)
+		must.Match(t, what, do(caller), vault.ErrInvalid)
 		looks := 1<<30 - caller.after.Load()
 		if looks < 300 {
 			t.Errorf("%s checks its context only %d times", what, looks)
@@ -414,7 +415,7 @@ func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
 			t.Fatalf("%d members became %d", in.Len(), out.Len())
 		}
 		for i, m := range in.Members() {
-			same(t, "a key has changed", out.Members()[i].Name, m.Name)
+			given.Same(t, "a key has changed", out.Members()[i].Name, m.Name)
 			resolve(t, c, m.Value, out.Members()[i].Value)
 		}
 	case in.Kind() == jsonx.Array:
@@ -433,9 +434,9 @@ func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
 func reveals(t *testing.T, c *vault.Client, id string, want jsonx.Value) {
 	t.Helper()
 	tok := must.Get(c.GetToken(t.Context(), id))(t)
-	same(t, "read", string(tok.Data), string(want.JSON()))
+	given.Same(t, "read", string(tok.Data), string(want.JSON()))
 	used := must.Get(c.Detokenize(t.Context(), []string{"{{ " + id + " }}"}))(t)
-	same(t, "used", string(used), "["+string(want.JSON())+"]")
+	given.Same(t, "used", string(used), "["+string(want.JSON())+"]")
 }
 
 // naiveMerge is the pseudocode of RFC 7386 on Go values.
@@ -474,7 +475,7 @@ func FuzzMergePatch(f *testing.F) {
 			return
 		}
 		_, err = v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
-		got := get(t, v.Owner.Client, tok.ID).Data
+		got := given.Get(t, v.Owner.Client, tok.ID).Data
 		want, ok := modelOf(data)
 		if err != nil {
 			if !errors.Is(err, vault.ErrInvalid) {
@@ -546,9 +547,9 @@ func TestSecretDoesNotPrint(t *testing.T) {
 	for _, form := range []string{value, fmt.Sprintf("%x", value), fmt.Sprintf("%X", value), fmt.Sprint([]byte(value)), "aHVudGVy"} {
 		must.Lack(t, "the value is printed as", out.String(), form)
 	}
-	same(t, "it prints as", fmt.Sprintf("%v %s %+v %#v [%v]", key, key, key, key, s.None), "hidden hidden hidden hidden []")
-	same(t, "key", key.Reveal(), value)
-	same(t, "first key", string(s.Keys[0].Reveal()), value)
+	given.Same(t, "it prints as", fmt.Sprintf("%v %s %+v %#v [%v]", key, key, key, key, s.None), "hidden hidden hidden hidden []")
+	given.Same(t, "key", key.Reveal(), value)
+	given.Same(t, "first key", string(s.Keys[0].Reveal()), value)
 }
 
 func TestSecretReadsJSON(t *testing.T) {
@@ -559,7 +560,7 @@ func TestSecretReadsJSON(t *testing.T) {
 		t.Error("the values are others")
 	}
 	err := json.Unmarshal([]byte(`{"None":"hunter2"}`), &s)
-	wantError(t, "a value of another type", err, vault.ErrInvalid)
+	must.Match(t, "a value of another type", err, vault.ErrInvalid)
 	must.Lack(t, "its error", err.Error(), "hunter2")
 	if err := json.Unmarshal([]byte(`null`), &s.APIKey); err != nil || !s.APIKey.IsZero() || s.APIKey.Reveal() != "" {
 		t.Errorf("null: %v", err)
@@ -580,7 +581,7 @@ func TestSecretReadsText(t *testing.T) {
 	source := []byte("hunter2")
 	must.Do(t, errors.Join(text.UnmarshalText(source), binary.UnmarshalText(source)))
 	source[0] = 'p'
-	same(t, "text", text.Reveal(), "hunter2")
-	same(t, "binary", string(binary.Reveal()), "hunter2")
-	wantError(t, "a number from text", number.UnmarshalText([]byte("42")), vault.ErrInvalid)
+	given.Same(t, "text", text.Reveal(), "hunter2")
+	given.Same(t, "binary", string(binary.Reveal()), "hunter2")
+	must.Match(t, "a number from text", number.UnmarshalText([]byte("42")), vault.ErrInvalid)
 }

@@ -19,13 +19,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -38,23 +37,23 @@ type changing struct {
 // node opens the database as another node.
 func (c *changing) node(t *testing.T, key vault.AEAD) *vault.Vault {
 	t.Helper()
-	return openVault(t, sqliteAt(t, c.path), key, vault.Config{Now: vaulttest.NewClock(vaulttest.Start).Now})
+	return given.Open(t, given.SQLite(t, c.path), key, vault.Config{Now: vaulttest.NewClock(vaulttest.Start).Now})
 }
 
 // refuses checks that a key does not open the database.
 func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 	t.Helper()
-	wantError(t, what, must.Err(vault.Open(t.Context(), sqliteAt(t, c.path), key, nil)), vault.ErrWrongKey)
+	must.Match(t, what, must.Err(vault.Open(t.Context(), given.SQLite(t, c.path), key, nil)), vault.ErrWrongKey)
 }
 
 // serves checks that a node can read, write, and create tenants for the others.
 func serves(t *testing.T, v *vault.Vault, tenants ...uuid.UUID) uuid.UUID {
 	t.Helper()
 	for _, tenant := range tenants {
-		tok := create(t, v.Tenant(tenant).Client, generic)
-		wantData(t, "data", get(t, v.Tenant(tenant).Client, tok.ID).Data, `"x"`)
+		tok := given.Create(t, v.Tenant(tenant).Client, generic)
+		given.WantData(t, "data", given.Get(t, v.Tenant(tenant).Client, tok.ID).Data, `"x"`)
 	}
-	return tenantOf(t, v).TenantID()
+	return given.TenantOf(t, v).TenantID()
 }
 
 // In each step of a change of the master key all nodes serve, including nodes that
@@ -87,8 +86,8 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	for _, v := range []*vault.Vault{last, behind, other} {
 		tenants = append(tenants, serves(t, v, tenants...))
 	}
-	log := messages(t, last.Tenant(tenants[0]).Client, vault.ListLogsParams{EntityType: "tenant"})
-	same(t, "log", log, []string{"Tenant created"})
+	log := given.Messages(t, last.Tenant(tenants[0]).Client, vault.ListLogsParams{EntityType: "tenant"})
+	given.Same(t, "log", log, []string{"Tenant created"})
 }
 
 // service is a master key in a KMS that can be down or deny a call.
@@ -138,13 +137,13 @@ func TestOpenDistinguishesBrokenAndWrongKeys(t *testing.T) {
 			t.Parallel()
 			c := &changing{path: filepath.Join(t.TempDir(), "vault.db")}
 			c.node(t, right)
-			v, err := vault.Open(t.Context(), sqliteAt(t, c.path), test.key, nil)
+			v, err := vault.Open(t.Context(), given.SQLite(t, c.path), test.key, nil)
 			if err == nil {
 				defer v.Close()
 			}
-			same(t, fmt.Sprint("opened: ", err), err == nil, test.want == nil)
+			given.Same(t, fmt.Sprint("opened: ", err), err == nil, test.want == nil)
 			for _, want := range test.want {
-				wantError(t, name, err, want)
+				must.Match(t, name, err, want)
 			}
 			if errors.Is(err, vault.ErrWrongKey) && errors.Is(err, vault.ErrKeyUnavailable) {
 				t.Errorf("both wrong and broken: %v", err)
@@ -162,9 +161,9 @@ func TestBrokenKeyChangesNothing(t *testing.T) {
 		"opens nothing": {AEAD: vault.NewKey(), opening: denied},
 	} {
 		path := filepath.Join(t.TempDir(), "vault.db")
-		_, err := vault.Open(t.Context(), sqliteAt(t, path), key, nil)
-		wantError(t, name, err, vault.ErrKeyUnavailable)
-		wantError(t, name, err, denied)
+		_, err := vault.Open(t.Context(), given.SQLite(t, path), key, nil)
+		must.Match(t, name, err, vault.ErrKeyUnavailable)
+		must.Match(t, name, err, denied)
 		(&changing{path: path}).node(t, vault.NewKey())
 	}
 }
@@ -180,14 +179,14 @@ func TestMasterKeyGetsOneBlob(t *testing.T) {
 	for _, v := range []*vault.Vault{c.node(t, key), c.node(t, key)} {
 		key.calls.Store(0)
 		again := c.node(t, key)
-		same(t, "calls of the key at the start", key.calls.Load(), 1)
-		same(t, "the root", again.RootFingerprint(), first.RootFingerprint())
+		given.Same(t, "calls of the key at the start", key.calls.Load(), 1)
+		given.Same(t, "the root", again.RootFingerprint(), first.RootFingerprint())
 		other := serves(t, v, tenant)
 		serves(t, again, other)
 		must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
 		must.Get(v.ForwardCA(t.Context()))(t)
 		must.Do(t, v.DeleteTenant(t.Context(), other))
-		same(t, "calls of the key", key.calls.Load(), 1)
+		given.Same(t, "calls of the key", key.calls.Load(), 1)
 	}
 }
 
@@ -198,25 +197,25 @@ func TestPublicKeyNeedsTheFingerprint(t *testing.T) {
 	key := &oaepKey{must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)}
 	path, other := filepath.Join(t.TempDir(), "vault.db"), filepath.Join(t.TempDir(), "other.db")
 	var log bytes.Buffer
-	made := openVault(t, sqliteAt(t, path), key, vault.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), KeyAge: -1})
+	made := given.Open(t, given.SQLite(t, path), key, vault.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), KeyAge: -1})
 	root := made.RootFingerprint()
 	must.Contain(t, "the log", log.String(), "root="+root)
 	tenant := serves(t, made)
 	must.Do(t, made.Close())
-	must.Fail(vault.Open(t.Context(), sqliteAt(t, path), key, nil))(t, "without the fingerprint", must.Text("--root"))
-	v := openVault(t, sqliteAt(t, path), key, vault.Config{Root: root})
+	must.Fail(vault.Open(t.Context(), given.SQLite(t, path), key, nil))(t, "without the fingerprint", must.Text("--root"))
+	v := given.Open(t, given.SQLite(t, path), key, vault.Config{Root: root})
 	serves(t, v, tenant)
 	must.Do(t, v.Close())
 
 	// Somebody with the database and the public key puts in a root that they know.
-	must.Do(t, openVault(t, sqliteAt(t, other), &oaepKey{key.private}, vault.Config{}).Close())
-	from, to := sqliteAt(t, other), sqliteAt(t, path)
+	must.Do(t, given.Open(t, given.SQLite(t, other), &oaepKey{key.private}, vault.Config{}).Close())
+	from, to := given.SQLite(t, other), given.SQLite(t, path)
 	theirs := must.Get(from.Records(t.Context(), storage.ID{}, "ring", []storage.ID{{}}))(t)
 	ours := must.Get(to.Records(t.Context(), storage.ID{}, "ring", []storage.ID{{}}))(t)
 	ours[0].Body = theirs[0].Body
 	must.Do(t, to.Write(t.Context(), &storage.Change{Now: time.Now(), UpdateRecords: []storage.RecordUpdate{{Rev: ours[0].Rev, Record: ours[0]}}}))
 	must.Do(t, errors.Join(from.Close(), to.Close()))
-	must.Fail(vault.Open(t.Context(), sqliteAt(t, path), key, &vault.Config{Root: root}))(t, "a foreign root", vault.ErrWrongKey)
+	must.Fail(vault.Open(t.Context(), given.SQLite(t, path), key, &vault.Config{Root: root}))(t, "a foreign root", vault.ErrWrongKey)
 }
 
 // oaepKey is a master key that authenticates nothing.
@@ -248,26 +247,16 @@ func newRotating(t *testing.T) *rotating {
 	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keygate.Gate{}
 	r := &rotating{key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start)}
 	for i := range r.vaults {
-		store, cfg := sqliteAt(t, path), vault.Config{Now: r.clock.Now}
+		store, cfg := given.SQLite(t, path), vault.Config{Now: r.clock.Now}
 		r.store = store
 		if !long.Run {
-			r.store, cfg.KeyAge = &gated{store, gate}, time.Nanosecond
+			r.store, cfg.KeyAge = &given.Gated{Store: store, Gate: gate}, time.Nanosecond
 		}
-		r.vaults[i] = openVault(t, r.store, r.key, cfg)
+		r.vaults[i] = given.Open(t, r.store, r.key, cfg)
 	}
-	r.c = tenantOf(t, r.vaults[0])
+	r.c = given.TenantOf(t, r.vaults[0])
 	r.id = r.c.TenantID()
 	return r
-}
-
-// gated is a SQLite database on which rotations of keys do not wait.
-type gated struct {
-	*sqlite.Store
-	*keygate.Gate
-}
-
-func (g *gated) Write(ctx context.Context, ch *storage.Change) error {
-	return g.Gate.Write(ctx, g.Store, ch)
 }
 
 // ring returns the tenant's keys as they are stored.
@@ -277,13 +266,7 @@ func (r *rotating) ring(t *testing.T) *seal.Ring {
 	if err != nil || len(recs) != 1 {
 		t.Fatalf("%d rings (%v)", len(recs), err)
 	}
-	return must.Get(seal.Unwrap(rootOf(t, r.store, r.key), r.id, recs[0].Body))(t)
-}
-
-// rootOf returns the root of a vault.
-func rootOf(t *testing.T, store storage.Storage, key vault.AEAD) *keyring.Root {
-	t.Helper()
-	return must.Get(keyring.OpenRoot(t.Context(), keyring.RootConfig{Store: store, Master: key, Now: time.Now}))(t)
+	return must.Get(seal.Unwrap(given.RootOf(t, r.store, r.key), r.id, recs[0].Body))(t)
 }
 
 // below counts the rows that are sealed under a key older than version.
@@ -315,25 +298,25 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	r := newRotating(t)
 	tokens := map[string]string{}
 	for i := range 250 { // more than one batch
-		tok := create(t, r.c, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, SearchIndexes: []string{"index"}})
+		tok := given.Create(t, r.c, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, SearchIndexes: []string{"index"}})
 		tokens[tok.ID] = tok.Fingerprint
 	}
-	create(t, r.c, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
-	app := must.Get(r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
+	given.Create(t, r.c, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}})
+	app := must.Get(r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: given.Everything}))(t)
 	var runs atomic.Int32
 	onceKey := vault.IdempotencyKey{Key: "before"}
 	replays(t, "the first", false)(r.c.Once(t.Context(), onceKey, creating(&runs, generic)))
-	same(t, "version at first", r.ring(t).Version(), 1)
+	given.Same(t, "version at first", r.ring(t).Version(), 1)
 
 	// The first attempt is interrupted after its first batch.
 	cut, cancel := context.WithCancel(t.Context())
 	err := r.vaults[0].RotateDataKeys(cut, r.id, &vault.RotateOptions{Progress: func(int, int) { cancel() }})
-	wantError(t, "a rotation that is cut off", err, context.Canceled)
-	same(t, "version after the cut", r.ring(t).Version(), 2)
+	must.Match(t, "a rotation that is cut off", err, context.Canceled)
+	given.Same(t, "version after the cut", r.ring(t).Version(), 2)
 	if !r.ring(t).Retired() || r.below(t, 2) == 0 {
 		t.Error("the interruption came too late to prove anything")
 	}
-	get(t, r.c, "tok0")
+	given.Get(t, r.c, "tok0")
 
 	// The second attempt continues where the first stopped, during reads and
 	// writes.
@@ -354,10 +337,10 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 				}
 				at := 50 + i%200 // the first attempt stopped here; the second does the rest
 				id := fmt.Sprintf("tok%d", at)
-				wantData(t, "data", get(t, c.Client, id).Data, fmt.Sprint(at))
-				update(t, c.Client, id, `{"metadata":{"k":"v"}}`)
-				create(t, c.Client, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.TypeGeneric, Data: "new"})
-				wantError(t, "authenticate", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
+				given.WantData(t, "data", given.Get(t, c.Client, id).Data, fmt.Sprint(at))
+				given.Update(t, c.Client, id, `{"metadata":{"k":"v"}}`)
+				given.Create(t, c.Client, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.TypeGeneric, Data: "new"})
+				must.Match(t, "authenticate", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
 				if i == 0 {
 					busy.Done()
 				}
@@ -379,30 +362,30 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	}
 
 	ring := r.ring(t)
-	same(t, "version", ring.Version(), 2) // no third key for the second attempt
-	same(t, "a retired key is left", ring.Retired(), false)
-	same(t, "rows under the old key", r.below(t, 2), 0)
+	given.Same(t, "version", ring.Version(), 2) // no third key for the second attempt
+	given.Same(t, "a retired key is left", ring.Retired(), false)
+	given.Same(t, "rows under the old key", r.below(t, 2), 0)
 	location := seal.Location{}
-	wantError(t, "the old key", must.Err(ring.Open(&location, 1, []byte("anything"))), seal.ErrNoKey)
+	must.Match(t, "the old key", must.Err(ring.Open(&location, 1, []byte("anything"))), seal.ErrNoKey)
 	for _, v := range r.vaults {
 		c := v.Tenant(r.id)
 		for id, fingerprint := range tokens {
-			same(t, "fingerprint of "+id, get(t, c.Client, id).Fingerprint, fingerprint)
+			given.Same(t, "fingerprint of "+id, given.Get(t, c.Client, id).Fingerprint, fingerprint)
 		}
-		wantData(t, "card", get(t, c.Client, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
+		given.WantData(t, "card", given.Get(t, c.Client, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
 		page := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:index"}))(t)
-		same(t, "search finds", page.Pagination.TotalItems, 250)
+		given.Same(t, "search finds", page.Pagination.TotalItems, 250)
 		replays(t, "an earlier response", true)(c.Client.Once(t.Context(), onceKey, creating(&runs, generic)))
-		authenticated(t, v, app.Key)
+		given.Authenticated(t, v, app.Key)
 	}
-	same(t, "log", messages(t, r.c, vault.ListLogsParams{EntityType: "tenant"}),
+	given.Same(t, "log", given.Messages(t, r.c, vault.ListLogsParams{EntityType: "tenant"}),
 		[]string{"Tenant created", "Data key 2 made pending", "Data key 2 made primary", "Data keys before 2 destroyed"})
 }
 
 func TestRotateKeysOfAMissingTenant(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	wantError(t, "rotate", v.RotateDataKeys(t.Context(), uuid.New(), nil), vault.ErrNotFound)
+	must.Match(t, "rotate", v.RotateDataKeys(t.Context(), uuid.New(), nil), vault.ErrNotFound)
 }
 
 // tampered is a database that an attacker can write to.
@@ -440,7 +423,7 @@ func (s *tampered) Lookup(ctx context.Context, key storage.Key) (storage.Record,
 
 func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
 	t.Helper()
-	s := &tampered{Storage: sqliteAt(t, ":memory:")}
+	s := &tampered{Storage: given.SQLite(t, ":memory:")}
 	return vaulttest.OpenStorage(t, s, nil), s
 }
 
@@ -450,10 +433,10 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
 	ends := vaulttest.Start.Add(time.Hour)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
-	create(t, v.Owner.Client, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: given.Mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	other := must.Get(store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"}))(t)
-	c := private(t, v, rule(1, "/lax/", vault.TransformReveal, everything...), rule(2, "/strict/", vault.TransformReveal, everything...))
+	c := given.Private(t, v, given.Rule(1, "/lax/", vault.TransformReveal, given.Everything...), given.Rule(2, "/strict/", vault.TransformReveal, given.Everything...))
 	for name, change := range map[string]func(*storage.Token){
 		"containers":           func(r *storage.Token) { r.Containers = []string{"/lax/"} },
 		"type":                 func(r *storage.Token) { r.Type = "token" },
@@ -471,11 +454,11 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 		}
 		_, err := c.GetToken(t.Context(), "strict")
 		must.Match(t, name+" changed", err, must.Text(""))
-		wantSilent(t, err, visa, mastercard)
+		given.WantSilent(t, err, given.Visa, given.Mastercard)
 		must.Match(t, name+" changed: the token can be used", must.Err(c.Detokenize(t.Context(), vault.JSON(`"{{ strict }}"`))), must.Text(""))
 	}
 	store.tokens = nil
-	get(t, c, "strict")
+	given.Get(t, c, "strict")
 }
 
 // Rights are sealed under the key that they belong to. Writing another key's hash
@@ -505,7 +488,7 @@ func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 		}
 	}
 	store.lookup = nil
-	authenticated(t, v.Vault, v.PublicKey)
+	given.Authenticated(t, v.Vault, v.PublicKey)
 }
 
 // A tenant whose records were damaged is an error, not a crash.
@@ -527,7 +510,7 @@ func TestDamagedTenantIsAnError(t *testing.T) {
 				}
 			}
 			_, err := v.Owner.GetTenant(t.Context()) // reads it again
-			wantSilent(t, err, "Acme")
+			given.WantSilent(t, err, "Acme")
 		})
 	}
 }
@@ -535,8 +518,8 @@ func TestDamagedTenantIsAnError(t *testing.T) {
 // The database sees only sealed or hashed values, and no entry of the log holds one.
 func TestStorageSeesNoValues(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	secrets := []string{visa, mastercard, "s3cr3t", "m3tadata", "keyname", "ind3x"}
+	v, store := given.Spied(t)
+	secrets := []string{given.Visa, given.Mastercard, "s3cr3t", "m3tadata", "keyname", "ind3x"}
 	see := func(where string, parts ...[]byte) {
 		for _, part := range parts {
 			for _, s := range secrets {
@@ -544,7 +527,7 @@ func TestStorageSeesNoValues(t *testing.T) {
 			}
 		}
 	}
-	store.before = func(call string, ch *storage.Change) error {
+	store.Before = func(call string, ch *storage.Change) error {
 		if call != "Write" {
 			return nil
 		}
@@ -565,9 +548,9 @@ func TestStorageSeesNoValues(t *testing.T) {
 		}
 		return nil
 	}
-	tokenize(t, v.Owner.Client, `["s3cr3t",{"id":"card","type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
-	update(t, v.Private, "card", `{"data":{"number":"`+mastercard+`"}}`)
-	detokenize(t, v.Private, `"{{ card }}"`)
+	given.Tokenize(t, v.Owner.Client, `["s3cr3t",{"id":"card","type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
+	given.Update(t, v.Private, "card", `{"data":{"number":"`+given.Mastercard+`"}}`)
+	given.Detokenize(t, v.Private, `"{{ card }}"`)
 	must.Get(v.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}))(t)
 	must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}))(t)
 }
@@ -621,7 +604,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 			t.Parallel()
 			key, path := &kmsKey{Key: vault.NewKey()}, filepath.Join(t.TempDir(), "vault.db")
 			open := func(ctx context.Context) (*vault.Vault, error) {
-				return vault.Open(ctx, sqliteAt(t, path), wrap(key), &vault.Config{SweepEvery: -1, WorkEvery: -1})
+				return vault.Open(ctx, given.SQLite(t, path), wrap(key), &vault.Config{SweepEvery: -1, WorkEvery: -1})
 			}
 			v := must.Get(open(t.Context()))(t)
 			t.Cleanup(func() { v.Close() })
@@ -634,16 +617,16 @@ func TestMasterKeyWithContext(t *testing.T) {
 				key.slow.Store(&leave)
 				return ctx
 			}
-			wantError(t, "a change of the key", v.RewrapDataKeys(impatient()), context.Canceled)
+			must.Match(t, "a change of the key", v.RewrapDataKeys(impatient()), context.Canceled)
 			_, err = open(impatient())
-			wantError(t, "opening", err, context.Canceled)
+			must.Match(t, "opening", err, context.Canceled)
 			if errors.Is(err, vault.ErrWrongKey) {
 				t.Error("a slow key is reported as wrong")
 			}
 			key.slow.Store(nil)
 			again := must.Get(open(t.Context()))(t)
 			t.Cleanup(func() { again.Close() })
-			wantError(t, "reading", must.Err(again.Tenant(tenant.ID).GetTenant(t.Context())), nil)
+			must.Match(t, "reading", must.Err(again.Tenant(tenant.ID).GetTenant(t.Context())), nil)
 		})
 	}
 }
@@ -651,7 +634,7 @@ func TestMasterKeyWithContext(t *testing.T) {
 // rotations counts the log entries of destroyed keys of a tenant.
 func rotations(t *testing.T, c *vault.Owner) int {
 	t.Helper()
-	return strings.Count(strings.Join(messages(t, c.Client, vault.ListLogsParams{EntityType: "tenant"}), "\n"), "destroyed")
+	return strings.Count(strings.Join(given.Messages(t, c.Client, vault.ListLogsParams{EntityType: "tenant"}), "\n"), "destroyed")
 }
 
 // TestRotateAllDataKeys rotates the keys of all tenants, stops in the middle, and
@@ -687,11 +670,11 @@ func TestRotateAllDataKeys(t *testing.T) {
 	}
 	must.Do(t, v.RotateAllDataKeys(ctx, opts))
 	for i, c := range owners {
-		same(t, fmt.Sprintf("tenant %d", i), rotations(t, c), 1)
-		same(t, fmt.Sprintf("tenant %d", i), string(must.Get(c.GetToken(ctx, "tok"))(t).Data), `"secret"`)
+		given.Same(t, fmt.Sprintf("tenant %d", i), rotations(t, c), 1)
+		given.Same(t, fmt.Sprintf("tenant %d", i), string(must.Get(c.GetToken(ctx, "tok"))(t).Data), `"secret"`)
 	}
 	must.Do(t, v.RotateAllDataKeys(ctx, nil))
-	same(t, "rotations", rotations(t, owners[0]), 2)
+	given.Same(t, "rotations", rotations(t, owners[0]), 2)
 }
 
 // TestRotateAllDataKeysWithoutATenant skips a deleted tenant, and ends with the
@@ -704,5 +687,5 @@ func TestRotateAllDataKeysWithoutATenant(t *testing.T) {
 	must.Do(t, v.RotateAllDataKeys(t.Context(), nil))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantError(t, "after the end", v.RotateAllDataKeys(ended, nil), ended.Err())
+	must.Match(t, "after the end", v.RotateAllDataKeys(ended, nil), ended.Err())
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/logs"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -28,7 +29,7 @@ func follow(t *testing.T, read func(after string) (*vault.CursorPage[vault.Token
 	for after := ""; ; {
 		page := must.Get(read(after))(t)
 		pages++
-		all = append(all, ids(&vault.Page[vault.Token]{Data: page.Data})...)
+		all = append(all, given.IDs(&vault.Page[vault.Token]{Data: page.Data})...)
 		if after = page.Pagination.After; after == "" {
 			return all, pages
 		}
@@ -45,13 +46,13 @@ func TestListsByCursor(t *testing.T) {
 		got, n := follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
 			return v.Private.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: p}, after)
 		})
-		same(t, fmt.Sprint("list by ", size), got, want)
-		same(t, "pages", n, pages)
+		given.Same(t, fmt.Sprint("list by ", size), got, want)
+		given.Same(t, "pages", n, pages)
 		got, n = follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
 			return v.Private.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: "type:token", PageParams: p}, after)
 		})
-		same(t, fmt.Sprint("search by ", size), got, want)
-		same(t, "pages", n, pages)
+		given.Same(t, fmt.Sprint("search by ", size), got, want)
+		given.Same(t, "pages", n, pages)
 	}
 	page, err := v.Private.ListTokensAfter(t.Context(), vault.ListTokensParams{IDs: []string{"nobody"}}, "")
 	if err != nil || page.Data == nil || len(page.Data) != 0 || page.Pagination.PageSize != 20 || page.Pagination.After != "" {
@@ -67,7 +68,7 @@ func TestCursorsAreBound(t *testing.T) {
 	many(t, v, 5)
 	_, other := v.NewTenant(t, "Other")
 	for i := range 5 {
-		create(t, other.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i})
+		given.Create(t, other.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i})
 	}
 	list := func(c *vault.Client, p vault.ListTokensParams, after string) (string, error) {
 		p.Size = 2
@@ -97,8 +98,8 @@ func TestCursorsAreBound(t *testing.T) {
 	found := of(search("type:token", ""))
 
 	reversed := vault.ListTokensParams{Types: []vault.TokenType{"card", "token"}}
-	wantError(t, "the same filters in another order", must.Err(list(v.Private, reversed, typed)), nil)
-	wantError(t, "another client of the tenant", must.Err(list(v.Owner.Client, vault.ListTokensParams{}, plain)), nil)
+	must.Match(t, "the same filters in another order", must.Err(list(v.Private, reversed, typed)), nil)
+	must.Match(t, "another client of the tenant", must.Err(list(v.Owner.Client, vault.ListTokensParams{}, plain)), nil)
 	for name, try := range map[string]func() (string, error){
 		"another tenant's": func() (string, error) { return list(other.Client, vault.ListTokensParams{}, plain) },
 		"other filters":    func() (string, error) { return list(v.Private, types, plain) },
@@ -118,7 +119,7 @@ func TestCursorsAreBound(t *testing.T) {
 			return list(v.Private, vault.ListTokensParams{PageParams: vault.PageParams{Page: 1}}, "")
 		},
 	} {
-		wantError(t, name, must.Err(try()), vault.ErrInvalid)
+		must.Match(t, name, must.Err(try()), vault.ErrInvalid)
 	}
 }
 
@@ -140,15 +141,15 @@ func TestCursorOfLargeTokens(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 10_000})
 	var want []string
 	for range 6 {
-		want = append([]string{create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
+		want = append([]string{given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
 	}
 	got, pages := follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
 		return v.Owner.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 3}}, after)
 	})
-	same(t, "tokens", got, want)
-	same(t, "pages", pages, 2)
+	given.Same(t, "tokens", got, want)
+	given.Same(t, "pages", pages, 2)
 	_, err := v.Owner.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 4}}, "")
-	wantError(t, "a page that is too large", err, vault.ErrInvalid)
+	must.Match(t, "a page that is too large", err, vault.ErrInvalid)
 }
 
 // collect returns the ids that an iterator yields, and checks that none comes
@@ -192,28 +193,28 @@ func TestIterators(t *testing.T) {
 		}
 	}
 	appID := func(a *vault.Application) string { return a.ID.String() }
-	same(t, "applications", collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Name: "APP 0"}), appID), apps)
+	given.Same(t, "applications", collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Name: "APP 0"}), appID), apps)
 	public := collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPublic}}), appID)
-	same(t, "public applications", len(public), 206)
-	same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ListParams{Name: "R0"}),
+	given.Same(t, "public applications", len(public), 206)
+	given.Same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ListParams{Name: "R0"}),
 		func(r *vault.Reactor) string { return r.ID.String() }), code)
-	same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ListParams{Name: "P0"}),
+	given.Same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ListParams{Name: "P0"}),
 		func(x *vault.Proxy) string { return x.ID.String() }), proxies)
-	same(t, "sessions", collect(t, v.Management.AllSessions(ctx),
+	given.Same(t, "sessions", collect(t, v.Management.AllSessions(ctx),
 		func(s *vault.SessionInfo) string { return s.ID.String() }), sessions)
 	for range v.Management.AllSessions(ctx) {
 		break // ends the walk
 	}
 	refused := 0
 	for _, err := range v.Private.AllLogs(ctx, vault.ListLogsParams{}) {
-		wantError(t, "the log for a private key", err, vault.ErrForbidden)
+		must.Match(t, "the log for a private key", err, vault.ErrForbidden)
 		refused++
 	}
 	for _, err := range v.Public.AllTokens(ctx, vault.ListTokensParams{}) {
-		wantError(t, "tokens for a public key", err, vault.ErrForbidden)
+		must.Match(t, "tokens for a public key", err, vault.ErrForbidden)
 		refused++
 	}
-	same(t, "refused walks", refused, 2)
+	given.Same(t, "refused walks", refused, 2)
 }
 
 // During concurrent writes, items that existed throughout come exactly once.
@@ -224,7 +225,7 @@ func TestIteratorsDuringWrites(t *testing.T) {
 	stay := many(t, v, 205)
 	gone := make([]string, 50)
 	for i := range gone {
-		gone[i] = create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
+		gone[i] = given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
 	}
 	logged := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID)
 	var others sync.WaitGroup
@@ -238,7 +239,7 @@ func TestIteratorsDuringWrites(t *testing.T) {
 				default:
 				}
 				if i < len(part) {
-					wantError(t, "DeleteToken", v.Owner.DeleteToken(ctx, part[i]), nil)
+					must.Match(t, "DeleteToken", v.Owner.DeleteToken(ctx, part[i]), nil)
 				}
 				if _, err := v.Owner.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: i}); err != nil {
 					t.Error(err)
@@ -249,10 +250,10 @@ func TestIteratorsDuringWrites(t *testing.T) {
 	stays := func(all []string, from []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !slices.Contains(from, id) })
 	}
-	same(t, "tokens", stays(collect(t, v.Owner.AllTokens(ctx, vault.ListTokensParams{}), tokenID), stay), stay)
-	same(t, "search", stays(collect(t, v.Owner.AllTokens(ctx, vault.SearchTokensParams{Query: "type:token"}), tokenID), stay), stay)
+	given.Same(t, "tokens", stays(collect(t, v.Owner.AllTokens(ctx, vault.ListTokensParams{}), tokenID), stay), stay)
+	given.Same(t, "search", stays(collect(t, v.Owner.AllTokens(ctx, vault.SearchTokensParams{Query: "type:token"}), tokenID), stay), stay)
 	got := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID)
-	same(t, "log", stays(got, logged), logged)
+	given.Same(t, "log", stays(got, logged), logged)
 	close(stop)
 	others.Wait()
 }
@@ -266,7 +267,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	ctx := t.Context()
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	user := uuid.New()
 	must.Get(v.Owner.AsUser(user.String()).GetToken(ctx, tok.ID))(t)
 	for name, c := range map[string]struct {
@@ -285,8 +286,8 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 		for _, e := range page.Data {
 			got = append(got, e.Operation)
 		}
-		same(t, name, got, c.want)
-		same(t, name+": total", page.Pagination.TotalItems, len(c.want))
+		given.Same(t, name, got, c.want)
+		given.Same(t, name+": total", page.Pagination.TotalItems, len(c.want))
 	}
 }
 
@@ -304,7 +305,7 @@ func TestCappedTotals(t *testing.T) {
 	check := func(name string, got vault.Pagination, total int, capped bool) {
 		t.Helper()
 		want := vault.Pagination{TotalItems: total, PageNumber: got.PageNumber, PageSize: 100, TotalPages: total / 100, TotalIsCapped: capped}
-		same(t, name, got, want)
+		given.Same(t, name, got, want)
 	}
 	for range 4 {
 		fill(2500)
@@ -325,16 +326,16 @@ func TestCappedTotals(t *testing.T) {
 		}
 	}
 	beyond := must.Get(v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: "NOT id:nobody", PageParams: vault.PageParams{Page: 101, Size: 100}}))(t)
-	same(t, "a page beyond the total", len(beyond.Data), 100)
+	given.Same(t, "a page beyond the total", len(beyond.Data), 100)
 	list := must.Get(v.Private.ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}}))(t)
 	check("list", list.Pagination, 10_100, false)
 	for page, pages := range map[int]int{1: 100, 100: 101, 101: 101, 102: 101} {
 		red := must.Get(v.Private.ListTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"color": "red"}, PageParams: vault.PageParams{Page: page, Size: 100}}))(t)
-		same(t, fmt.Sprintf("page %d by metadata", page), len(red.Data) == 100, page < 102)
-		same(t, "list by metadata", red.Pagination, vault.Pagination{TotalItems: 10_000, PageNumber: page, PageSize: 100, TotalPages: pages, TotalIsCapped: true})
+		given.Same(t, fmt.Sprintf("page %d by metadata", page), len(red.Data) == 100, page < 102)
+		given.Same(t, "list by metadata", red.Pagination, vault.Pagination{TotalItems: 10_000, PageNumber: page, PageSize: 100, TotalPages: pages, TotalIsCapped: true})
 	}
 	text := must.Get(vault.EncodeJSON(beyond.Pagination))(t)
-	same(t, "text", string(text), `{"total_items":10000,"page_number":101,"page_size":100,"total_pages":100,"total_is_exact":false}`)
+	given.Same(t, "text", string(text), `{"total_items":10000,"page_number":101,"page_size":100,"total_pages":100,"total_is_exact":false}`)
 }
 
 // tail is a follower of the log that returns one batch at a time.
@@ -389,25 +390,25 @@ func TestFollowLateCommits(t *testing.T) {
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		f := tailOf(t, s.Owner.Client, "")
 		late := s.begin(t)
-		create(t, s.Owner.InTx(late).Client, aCard("late"))
+		given.Create(t, s.Owner.InTx(late).Client, aCard("late"))
 		if s.Beside {
 			gone := s.begin(t)
-			create(t, s.Owner.InTx(gone).Client, aCard("never"))
-			create(t, s.Owner.Client, aCard("early"))
+			given.Create(t, s.Owner.InTx(gone).Client, aCard("never"))
+			given.Create(t, s.Owner.Client, aCard("early"))
 			rollback(t, gone)
 		}
 		commit(t, late)
-		create(t, s.Owner.Client, aCard("last"))
+		given.Create(t, s.Owner.Client, aCard("last"))
 		want := []string{"late create", "early create", "last create"}
 		if !s.Beside {
 			want = []string{"late create", "last create"}
 		}
 		got := f.cards("last create")
-		same(t, "got", got, want)
+		given.Same(t, "got", got, want)
 		// Saved entries are not repeated, and unsaved entries are.
-		create(t, s.Owner.Client, aCard("after"))
+		given.Create(t, s.Owner.Client, aCard("after"))
 		again := tailOf(t, s.Owner.Client, f.cursor)
-		same(t, "from the cursor", len(again.cards("after create")), 1)
+		given.Same(t, "from the cursor", len(again.cards("after create")), 1)
 		all := tailOf(t, s.Owner.Client, vault.LogsSince(s.Clock.Now().Add(-time.Hour)))
 		all.cards("after create")
 		for _, e := range want {
@@ -452,10 +453,10 @@ func TestFollowFromTwoNodes(t *testing.T) {
 					}
 					in, open = c.InTx(tx), append(open, tx)
 				}
-				wantError(t, "CreateToken", must.Err(in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i)))), nil)
+				must.Match(t, "CreateToken", must.Err(in.CreateToken(t.Context(), aCard(fmt.Sprintf("card-%d-%d", w, i)))), nil)
 				// Transactions stay open while others begin and end.
 				for len(open) > 3 || i == each-1 && len(open) > 0 {
-					wantError(t, "Commit", open[0].Commit(), nil)
+					must.Match(t, "Commit", open[0].Commit(), nil)
 					open = open[1:]
 				}
 			}
@@ -481,7 +482,7 @@ func TestFollowFromTwoNodes(t *testing.T) {
 				}
 			}
 			for id, times := range saved {
-				same(t, fmt.Sprintf("node %d got entry %s", n, id), times, 1)
+				given.Same(t, fmt.Sprintf("node %d got entry %s", n, id), times, 1)
 			}
 		})
 	}
@@ -499,22 +500,22 @@ func TestFollowCursors(t *testing.T) {
 	for what, cursor := range map[string]string{
 		"nonsense": "x", "not encoded": "!!", "another tenant's": batch.Cursor, "short": batch.Cursor[:8], "no time": "since:yesterday",
 	} {
-		wantFields(t, what, must.Err(stranger.NextLogs(t.Context(), cursor, 0)), "cursor")
+		given.WantFields(t, what, must.Err(stranger.NextLogs(t.Context(), cursor, 0)), "cursor")
 	}
-	if _, err := holding(t, v, "token:read").NextLogs(t.Context(), "", 0); err != nil {
-		wantError(t, "without the permission", err, vault.ErrForbidden)
+	if _, err := given.Holding(t, v, "token:read").NextLogs(t.Context(), "", 0); err != nil {
+		must.Match(t, "without the permission", err, vault.ErrForbidden)
 	} else {
 		t.Error("followed without the permission")
 	}
 	// A follower ends when its key is revoked.
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "SIEM", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}}))(t)
 	var ended error
-	for batch, err := range authenticated(t, v.Vault, app.Key).FollowLogs(t.Context(), "") {
+	for batch, err := range given.Authenticated(t, v.Vault, app.Key).FollowLogs(t.Context(), "") {
 		if ended = err; batch != nil && len(batch.Data) == 0 {
 			must.Do(t, v.Owner.DeleteApplication(t.Context(), app.ID))
 		}
 	}
-	wantError(t, "after its application was deleted", ended, vault.ErrUnauthenticated)
+	must.Match(t, "after its application was deleted", ended, vault.ErrUnauthenticated)
 }
 
 // TestNextLogsWaits checks that NextLogs waits for an entry, and no longer than the
@@ -526,7 +527,7 @@ func TestNextLogsWaits(t *testing.T) {
 	if err != nil || len(batch.Data) != 0 {
 		t.Fatalf("%v, %v", batch, err)
 	}
-	go func() { _, _ = v.Owner.CreateToken(t.Context(), aText("new", "x")) }()
+	go func() { _, _ = v.Owner.CreateToken(t.Context(), given.Text("new", "x")) }()
 	if batch, err = v.Owner.NextLogs(t.Context(), batch.Cursor, time.Minute); err != nil || len(batch.Data) != 1 || batch.Data[0].EntityID != "new" {
 		t.Errorf("%v, %v", batch, err)
 	}
@@ -547,14 +548,14 @@ func TestFollowersAreBounded(t *testing.T) {
 			ended <- err
 		}()
 	}
-	wantError(t, "one too many", <-ended, vault.ErrBusy)
-	wantError(t, "without waiting", must.Err(v.Owner.NextLogs(t.Context(), "", 0)), nil)
-	wantError(t, "another tenant", must.Err(other.NextLogs(t.Context(), "", time.Millisecond)), nil)
+	must.Match(t, "one too many", <-ended, vault.ErrBusy)
+	must.Match(t, "without waiting", must.Err(v.Owner.NextLogs(t.Context(), "", 0)), nil)
+	must.Match(t, "another tenant", must.Err(other.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	cancel()
 	for range logs.MaxFollowers {
-		wantError(t, "one that waits", <-ended, context.Canceled)
+		must.Match(t, "one that waits", <-ended, context.Canceled)
 	}
-	wantError(t, "after the others have left", must.Err(v.Owner.NextLogs(t.Context(), "", time.Millisecond)), nil)
+	must.Match(t, "after the others have left", must.Err(v.Owner.NextLogs(t.Context(), "", time.Millisecond)), nil)
 }
 
 // TestOneApplicationLeavesPlacesToOtherFollowers takes as many places as a stolen
@@ -574,12 +575,12 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 			ended <- err
 		}()
 	}
-	wantError(t, "one too many", <-ended, vault.ErrBusy)
+	must.Match(t, "one too many", <-ended, vault.ErrBusy)
 	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner.Client} {
-		wantError(t, name, must.Err(c.NextLogs(t.Context(), "", time.Millisecond)), nil)
+		must.Match(t, name, must.Err(c.NextLogs(t.Context(), "", time.Millisecond)), nil)
 	}
 	cancel()
 	for range logs.MaxApplicationFollowers {
-		wantError(t, "one that waits", <-ended, context.Canceled)
+		must.Match(t, "one that waits", <-ended, context.Canceled)
 	}
 }

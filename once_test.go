@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -63,13 +64,13 @@ func TestOnceReplays(t *testing.T) {
 			first := replays(t, "the first", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 			v.Clock.Advance(24*time.Hour - time.Microsecond)
 			second := replays(t, "the second", true)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
-			same(t, "answer", second, first)
-			same(t, "runs", runs.Load(), 1)
-			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
-			same(t, "tokens", total, 1)
+			given.Same(t, "answer", second, first)
+			given.Same(t, "runs", runs.Load(), 1)
+			_, total := given.List(t, v.Owner.Client, vault.ListTokensParams{})
+			given.Same(t, "tokens", total, 1)
 			v.Clock.Advance(time.Microsecond)
 			replays(t, "after 24 hours", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
-			same(t, "runs after 24 hours", runs.Load(), 2)
+			given.Same(t, "runs after 24 hours", runs.Load(), 2)
 		})
 	}
 }
@@ -104,7 +105,7 @@ func TestOnceStoresACopyOfTheToken(t *testing.T) {
 	})
 	must.Do(t, err)
 	tok := must.Get(v.Private.GetToken(t.Context(), id))(t)
-	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
+	given.Same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
 
 // The same key under another scope, actor, user or tenant is a different request.
@@ -112,7 +113,7 @@ func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	session1, session2 := session(t, v, vault.SessionGrant{Permissions: everything}), session(t, v, vault.SessionGrant{Permissions: everything})
+	session1, session2 := given.Session(t, v, vault.SessionGrant{Permissions: given.Everything}), given.Session(t, v, vault.SessionGrant{Permissions: given.Everything})
 	user := uuid.NewString()
 	var runs atomic.Int32
 	for name, tt := range map[string]struct {
@@ -123,7 +124,7 @@ func TestOnceScope(t *testing.T) {
 		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other.Client, "POST /tokens", "abc"},
 		"the tenant itself": {v.Owner.Client, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
 		"a user of the application":   {v.Private.AsUser(user), "POST /tokens", "abc"},
-		"of another application":      {revealing(t, v).AsUser(user), "POST /tokens", "abc"},
+		"of another application":      {given.Revealing(t, v).AsUser(user), "POST /tokens", "abc"},
 		"of the tenant":               {v.Owner.AsUser(user).Client, "POST /tokens", "abc"},
 		"of a session":                {session1.AsUser(user), "POST /tokens", "abc"},
 		"another user of the session": {session1.AsUser(uuid.NewString()), "POST /tokens", "abc"},
@@ -132,7 +133,7 @@ func TestOnceScope(t *testing.T) {
 		for want := range 2 {
 			replays(t, name, want == 1)(tt.c.Once(t.Context(), vault.IdempotencyKey{Scope: tt.scope, Key: tt.key}, creating(&runs, generic)))
 		}
-		same(t, name+": runs", runs.Load()-before, 1)
+		given.Same(t, name+": runs", runs.Load()-before, 1)
 	}
 }
 
@@ -142,9 +143,9 @@ func TestOnceKeyIsPrintable(t *testing.T) {
 	var runs atomic.Int32
 	for _, key := range []string{"", strings.Repeat("x", 256), "a\nb", "a\x00", "\x7f", "a\tb", "\xff"} {
 		_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: key}, creating(&runs, generic))
-		wantFields(t, key, err, "idempotency_key")
+		given.WantFields(t, key, err, "idempotency_key")
 	}
-	same(t, "runs", runs.Load(), 0)
+	given.Same(t, "runs", runs.Load(), 0)
 	for _, key := range []string{"x", strings.Repeat("x", 255), " !~", `"'{}`} {
 		replays(t, key, false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: key}, creating(&runs, generic)))
 	}
@@ -171,11 +172,11 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 			if !errors.Is(err, failure) || replayed {
 				t.Fatalf("replayed %v, %v", replayed, err)
 			}
-			found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
-			same(t, fmt.Sprintf("the failure left tokens: %v", found), total, 0)
-			same(t, "log entries of tokens", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 0)
+			found, total := given.List(t, v.Owner.Client, vault.ListTokensParams{})
+			given.Same(t, fmt.Sprintf("the failure left tokens: %v", found), total, 0)
+			given.Same(t, "log entries of tokens", len(given.Entries(t, v, vault.ListLogsParams{EntityType: "token"})), 0)
 			replays(t, "the next try", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
-			same(t, "runs", runs.Load(), 2)
+			given.Same(t, "runs", runs.Load(), 2)
 		})
 	}
 }
@@ -191,12 +192,12 @@ func TestOnceInProgress(t *testing.T) {
 			key := vault.IdempotencyKey{Key: "abc", Lease: lease}
 			_, _, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				_, _, err := v.Private.Once(ctx, key, creating(&runs, generic))
-				wantError(t, "within", err, vault.ErrConflict)
+				must.Match(t, "within", err, vault.ErrConflict)
 				replays(t, "another key within", false)(v.Private.Once(ctx, vault.IdempotencyKey{Key: "other"}, creating(&runs, generic)))
 				return vault.StoredResponse{}, nil
 			})
 			must.Do(t, err)
-			same(t, "runs", runs.Load(), 1)
+			given.Same(t, "runs", runs.Load(), 1)
 		})
 	}
 }
@@ -207,8 +208,8 @@ func TestOnceAcrossNodes(t *testing.T) {
 	for name, lease := range leases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vaults, _ := nodes(t)
-			tenant := tenantOf(t, vaults[0])
+			vaults, _ := given.Nodes(t)
+			tenant := given.TenantOf(t, vaults[0])
 			var runs atomic.Int32
 			var wg sync.WaitGroup
 			locations := make([]string, 8)
@@ -222,8 +223,8 @@ func TestOnceAcrossNodes(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			found, total := list(t, tenant, vault.ListTokensParams{})
-			same(t, "total", total, 1)
+			found, total := given.List(t, tenant, vault.ListTokensParams{})
+			given.Same(t, "total", total, 1)
 			for _, l := range locations {
 				if l != "" && l != found[0] {
 					t.Errorf("a response names %s, stored is %s", l, found[0])
@@ -245,17 +246,17 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vaults, _ := nodes(t)
-			tenant := tenantOf(t, vaults[0])
+			vaults, _ := given.Nodes(t)
+			tenant := given.TenantOf(t, vaults[0])
 			var runs atomic.Int32
 			answers := make([]vault.StoredResponse, 2)
 			for i := range answers {
 				c := vaults[i].Tenant(tenant.TenantID()).Client
 				answers[i] = replays(t, fmt.Sprint("node ", i), i == 1)(c.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p)))
 			}
-			same(t, "answer", answers[1], answers[0])
-			_, total := list(t, tenant, vault.ListTokensParams{})
-			same(t, "tokens", total, 1)
+			given.Same(t, "answer", answers[1], answers[0])
+			_, total := given.List(t, tenant, vault.ListTokensParams{})
+			given.Same(t, "tokens", total, 1)
 		})
 	}
 }
@@ -264,23 +265,23 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 // of that node has no effect.
 func TestOnceLeaseExpires(t *testing.T) {
 	t.Parallel()
-	vaults, clock := nodes(t)
-	tenant := tenantOf(t, vaults[0])
+	vaults, clock := given.Nodes(t)
+	tenant := given.TenantOf(t, vaults[0])
 	there := vaults[1].Tenant(tenant.TenantID())
 	key := vault.IdempotencyKey{Key: "abc", Lease: time.Minute}
 	var runs atomic.Int32
 	_, _, err := tenant.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		clock.Advance(time.Minute - time.Microsecond)
 		_, _, err := there.Client.Once(ctx, key, creating(&runs, generic))
-		wantError(t, "while the lease runs", err, vault.ErrConflict)
+		must.Match(t, "while the lease runs", err, vault.ErrConflict)
 		clock.Advance(time.Microsecond)
 		replays(t, "after the lease", false)(there.Client.Once(ctx, key, creating(&runs, generic)))
 		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"})(ctx, c)
 	})
-	wantError(t, "the node that was too slow", err, vault.ErrConflict)
-	wantError(t, "what it wanted to write", must.Err(tenant.GetToken(t.Context(), "late")), vault.ErrNotFound)
+	must.Match(t, "the node that was too slow", err, vault.ErrConflict)
+	must.Match(t, "what it wanted to write", must.Err(tenant.GetToken(t.Context(), "late")), vault.ErrNotFound)
 	replays(t, "later", true)(tenant.Once(t.Context(), key, creating(&runs, generic)))
-	same(t, "runs", runs.Load(), 2)
+	given.Same(t, "runs", runs.Load(), 2)
 }
 
 // Changes, log entries, claim and response are committed together.
@@ -289,18 +290,18 @@ func TestOnceIsAtomic(t *testing.T) {
 	for name, lease := range leases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, store := spied(t)
+			v, store := given.Spied(t)
 			var changes []*storage.Change
-			store.before = func(call string, ch *storage.Change) error {
+			store.Before = func(call string, ch *storage.Change) error {
 				if call == "Write" {
 					changes = append(changes, ch)
 				}
 				return nil
 			}
 			_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
-				create(t, c, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
-				create(t, c, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "x"})
-				wantError(t, "a held write", must.Err(c.GetToken(ctx, "one")), vault.ErrNotFound)
+				given.Create(t, c, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
+				given.Create(t, c, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "x"})
+				must.Match(t, "a held write", must.Err(c.GetToken(ctx, "one")), vault.ErrNotFound)
 				return vault.StoredResponse{Body: []byte("s3cr3t")}, nil
 			})
 			must.Do(t, err)
@@ -309,19 +310,19 @@ func TestOnceIsAtomic(t *testing.T) {
 				t.Errorf("the change holds %d tokens and %d entries, and a claim: %v", len(last.InsertTokens), len(last.Logs), last.Claim != nil)
 			}
 			must.Lack(t, "the stored response", string(last.Claim.Answer), "s3cr3t")
-			same(t, "changes", len(changes), map[string]int{"held": 1, "leased": 2}[name])
+			given.Same(t, "changes", len(changes), map[string]int{"held": 1, "leased": 2}[name])
 
-			store.before = func(call string, ch *storage.Change) error {
+			store.Before = func(call string, ch *storage.Change) error {
 				if call == "Write" && len(ch.InsertTokens) > 0 {
-					return errDown
+					return given.ErrDown
 				}
 				return nil
 			}
 			var runs atomic.Int32
 			key := vault.IdempotencyKey{Key: "xyz", Lease: lease}
 			_, _, err = v.Private.Once(t.Context(), key, creating(&runs, generic))
-			wantError(t, "when the database fails", err, errDown)
-			store.before = nil
+			must.Match(t, "when the database fails", err, given.ErrDown)
+			store.Before = nil
 			replays(t, "when the database is back", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 		})
 	}
@@ -332,36 +333,36 @@ func TestOnceIsAtomic(t *testing.T) {
 func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
-		detokenize(t, c, `"{{ tok }}"`)
-		same(t, "log during the work", operations(t, v, "tok"), []string{"create", "use"})
-		return vault.StoredResponse{}, errDown
+		given.Detokenize(t, c, `"{{ tok }}"`)
+		given.Same(t, "log during the work", given.Operations(t, v, "tok"), []string{"create", "use"})
+		return vault.StoredResponse{}, given.ErrDown
 	})
-	wantError(t, "the work", err, errDown)
-	same(t, "log after the work", operations(t, v, "tok"), []string{"create", "use"})
+	must.Match(t, "the work", err, given.ErrDown)
+	given.Same(t, "log after the work", given.Operations(t, v, "tok"), []string{"create", "use"})
 }
 
 // When others change what the work has read, it runs again.
 func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
 	runs := 0
 	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
 		if runs++; runs == 1 {
-			update(t, v.Owner.Client, "tok", `{"data":{"b":2}}`)
+			given.Update(t, v.Owner.Client, "tok", `{"data":{"b":2}}`)
 		}
 		return vault.StoredResponse{}, err
 	})
 	must.Do(t, err)
-	same(t, "runs", runs, 2)
-	wantData(t, "data", get(t, v.Owner.Client, "tok").Data, `{"a":1,"b":2,"c":3}`)
+	given.Same(t, "runs", runs, 2)
+	given.WantData(t, "data", given.Get(t, v.Owner.Client, "tok").Data, `{"a":1,"b":2,"c":3}`)
 	_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		return vault.StoredResponse{}, must.Err(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
-	wantError(t, "a taken id", err, vault.ErrConflict)
+	must.Match(t, "a taken id", err, vault.ErrConflict)
 }
 
 // A revoked key gets no stored response.
@@ -373,7 +374,7 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	replays(t, "the first", false)(v.Private.Once(t.Context(), key, creating(&runs, generic)))
 	must.Do(t, v.Owner.DeleteApplication(t.Context(), v.Private.ApplicationID()))
 	_, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
-	wantError(t, "a revoked key", err, vault.ErrUnauthenticated)
+	must.Match(t, "a revoked key", err, vault.ErrUnauthenticated)
 	if replayed {
 		t.Error("the answer was replayed")
 	}
@@ -428,9 +429,9 @@ func newReplayWorld(t *testing.T) *replayWorld {
 		}
 		return map[string]any{"raw": args}, nil
 	})
-	w.app, w.caller = newApp(t, w.Vault, vault.ApplicationParams{Name: "caller", Type: vault.ApplicationPrivate,
-		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
-	create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+	w.app, w.caller = given.NewApplication(t, w.Vault, vault.ApplicationParams{Name: "caller", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:use")}})
+	given.Create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}})
 	return w
 }
 
@@ -462,7 +463,7 @@ func TestStoredResponseOfARun(t *testing.T) {
 		}
 	}
 	replaced := func(ctx context.Context, w *replayWorld) error {
-		return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
+		return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+given.Mastercard+`"}}`)))
 	}
 	later := func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }
 	cut := func(container, transform string) step {
@@ -482,12 +483,12 @@ func TestStoredResponseOfARun(t *testing.T) {
 		"the token deleted":                 {used, deleted, vault.ErrWithdrawn},
 		"read, and deleted":                 {read, deleted, vault.ErrWithdrawn},
 		"changed by the code, and deleted":  {`{"patch":{"metadata":{"seen":"yes"}}}`, deleted, vault.ErrWithdrawn},
-		"found as a duplicate, and deleted": {`{"like":"` + visa + `"}`, deleted, vault.ErrWithdrawn},
+		"found as a duplicate, and deleted": {`{"like":"` + given.Visa + `"}`, deleted, vault.ErrWithdrawn},
 		"deleted and made again": {used, func(ctx context.Context, w *replayWorld) error {
 			if err := deleted(ctx, w); err != nil {
 				return err
 			}
-			return must.Err(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}}))
+			return must.Err(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Mastercard}}))
 		}, vault.ErrWithdrawn},
 		"the cvc's hour is over":          {used, later, vault.ErrWithdrawn},
 		"the cvc replaced":                {used, patched(`{"data":{"cvc":"111"}}`), vault.ErrWithdrawn},
@@ -520,20 +521,20 @@ func TestStoredResponseOfARun(t *testing.T) {
 			if c.then != nil {
 				must.Do(t, c.then(t.Context(), w))
 			}
-			before := len(operations(t, w.Vault, "card"))
+			before := len(given.Operations(t, w.Vault, "card"))
 			again, replayed, err := w.react(t, c.args)
 			switch {
 			case c.want != nil && !errors.Is(err, c.want):
 				t.Errorf("%v, want %v", err, c.want)
-			case c.want != nil && (again.Body != nil || len(operations(t, w.Vault, "card")) != before):
+			case c.want != nil && (again.Body != nil || len(given.Operations(t, w.Vault, "card")) != before):
 				t.Error("a refused replay shows something, or is logged as a use")
 			case c.want == nil && (err != nil || !replayed || string(again.Body) != string(first.Body)):
 				t.Errorf("replayed %v with %s, %v", replayed, again.Body, err)
 			}
-			if ops := operations(t, w.Vault, "card"); c.want == nil && c.args != `{"x":1}` && (len(ops) != before+1 || ops[before] != "use") {
+			if ops := given.Operations(t, w.Vault, "card"); c.want == nil && c.args != `{"x":1}` && (len(ops) != before+1 || ops[before] != "use") {
 				t.Errorf("the replay is not logged as a use: %v", ops)
 			}
-			same(t, "the code ran", w.runs, 1)
+			given.Same(t, "the code ran", w.runs, 1)
 		})
 	}
 }
@@ -552,6 +553,6 @@ func TestStoredResponseOfTooManyTokensIsWithdrawn(t *testing.T) {
 	}
 	replays(t, "the first", false)(w.react(t, `{"many":1001}`))
 	_, _, err := w.react(t, `{"many":1001}`)
-	wantError(t, "the replay", err, vault.ErrWithdrawn)
-	same(t, "the code ran", w.runs, 1)
+	must.Match(t, "the replay", err, vault.ErrWithdrawn)
+	given.Same(t, "the code ran", w.runs, 1)
 }

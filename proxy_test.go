@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -64,9 +65,9 @@ const nasty = `a"b\c&d=e<f>'g` + "\r\n--XX\r\nh {{ i }} %41+"
 func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
-	create(t, v.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: 42})
-	create(t, v.Private, vault.TokenParams{ID: "obj", Type: vault.TypeGeneric, Data: vault.JSON(`{"a":1.10}`)})
+	given.Create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
+	given.Create(t, v.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: 42})
+	given.Create(t, v.Private, vault.TokenParams{ID: "obj", Type: vault.TypeGeneric, Data: vault.JSON(`{"a":1.10}`)})
 	const form = "application/x-www-form-urlencoded"
 	part := func(head, body string) string { return "--XX-Y\r\n" + head + "\r\n\r\n" + body + "\r\n" }
 	const field = `Content-Disposition: form-data; name="f"`
@@ -115,8 +116,8 @@ func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := must.Get(through(t, v.Private, tc.typ, tc.body))(t)
-			same(t, "sent", got.body, tc.want)
-			same(t, "Content-Length", got.req.ContentLength, int64(len(tc.want)))
+			given.Same(t, "sent", got.body, tc.want)
+			given.Same(t, "Content-Length", got.req.ContentLength, int64(len(tc.want)))
 		})
 	}
 }
@@ -125,18 +126,18 @@ func TestRoundTripperLeavesEncodedBodiesAlone(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	got := must.Get(through(t, v.Private, "application/json", `"{{ nobody }}"`, "Content-Encoding", "gzip"))(t)
-	same(t, "sent", got.body, `"{{ nobody }}"`)
+	given.Same(t, "sent", got.body, `"{{ nobody }}"`)
 	_, err := through(t, v.Private, "application/json", `"{{ nobody }}"`, "Content-Encoding", "identity")
-	wantError(t, "identity is no encoding", err, vault.ErrInvalid)
+	must.Match(t, "identity is no encoding", err, vault.ErrInvalid)
 }
 
 func TestRoundTripperRefuses(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 2000})
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
-	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
-	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
-	redacted := private(t, v, rule(1, "/", vault.TransformRedact, "token:use"))
+	given.Create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
+	given.Create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
+	general := given.Private(t, v, given.Rule(1, "/general/", vault.TransformReveal, "token:use"))
+	redacted := given.Private(t, v, given.Rule(1, "/", vault.TransformRedact, "token:use"))
 	const mixed = "multipart/mixed; boundary=XX"
 	var many strings.Builder
 	for i := range 101 {
@@ -190,7 +191,7 @@ func TestRoundTripperRefuses(t *testing.T) {
 			if errors.As(err, &bad) && len(bad.Fields[tc.path]) == 0 {
 				t.Errorf("%v, want an error at %q", err, tc.path)
 			}
-			wantSilent(t, err, nasty, visa)
+			given.WantSilent(t, err, nasty, given.Visa)
 		})
 	}
 	_, err := through(t, v.Private, "text/plain", "{{ one }} {{ two }} {{ tok }}")
@@ -204,25 +205,25 @@ func TestRoundTripperBoundsParts(t *testing.T) {
 	v := vaulttest.New(t)
 	parts := func(n int) string { return "{{" + strings.Repeat("\n--XX\n\n", n) + "\n--XX--" }
 	const mixed = "multipart/mixed; boundary=XX"
-	wantError(t, "999 parts", must.Err(through(t, v.Private, mixed, parts(999))), nil)
-	wantError(t, "1000 parts", must.Err(through(t, v.Private, mixed, parts(1000))), vault.ErrInvalid)
+	must.Match(t, "999 parts", must.Err(through(t, v.Private, mixed, parts(999))), nil)
+	must.Match(t, "1000 parts", must.Err(through(t, v.Private, mixed, parts(1000))), vault.ErrInvalid)
 }
 
 func TestRoundTripperLogsEachTokenOnceInOneWrite(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
-	create(t, v.Private, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "y"})
+	given.Create(t, v.Private, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
+	given.Create(t, v.Private, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "y"})
 	must.Get(through(t, v.Private, "text/plain", "{{one}}{{ two }}{{ one }}"))(t)
 	for _, id := range []string{"one", "two"} {
-		same(t, "log of "+id, operations(t, v, id), []string{"create", "use"})
+		given.Same(t, "log of "+id, given.Operations(t, v, id), []string{"create", "use"})
 	}
 }
 
 func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	given.Create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	closed := make(chan struct{})
 	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/", closer{strings.NewReader("{{tok}}"), closed}))(t)
 	req.Header.Set("Content-Length", "7")
@@ -235,8 +236,8 @@ func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
 	}
 	again := must.Get(seen.req.GetBody())(t)
 	text := must.Get(io.ReadAll(again))(t)
-	same(t, "the second body", string(text), "secret")
-	same(t, "the first body", seen.body, "secret")
+	given.Same(t, "the second body", string(text), "secret")
+	given.Same(t, "the first body", seen.body, "secret")
 }
 
 // closer is a body that records whether it is closed.
@@ -254,7 +255,7 @@ func (c closer) Close() error {
 // JSON stays JSON whatever is inserted.
 func FuzzRoundTripper(f *testing.F) {
 	v := vaulttest.New(f)
-	create(f, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
+	given.Create(f, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
 	types := []string{"application/json", "application/x-www-form-urlencoded", "text/plain", "text/xml", "multipart/form-data; boundary=B", "", "image/png"}
 	for i := range types {
 		for _, body := range []string{`{"a":"{{tok}}"}`, "a={{tok}}&b=%7B%7Btok%7D%7D", "--B\r\n\r\n{{tok}}\r\n--B--", "plain", `["{{tok`, "--B\n\n--B--{{", `{"{{":"\u007b{tok}}"}`} {
@@ -300,8 +301,8 @@ func echo(t *testing.T) *httptest.Server {
 func TestCodeForwardsDataUnchanged(t *testing.T) {
 	t.Parallel()
 	server := echo(t)
-	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
-		create(t, v.Private, vault.TokenParams{ID: "VICTIM", Type: vault.TypeCardNumber, Data: visa})
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *given.Spy, host script.Host) {
+		given.Create(t, v.Private, vault.TokenParams{ID: "VICTIM", Type: vault.TypeCardNumber, Data: given.Visa})
 		const attack, wrong = "{{ VICTIM }}", `{{ not | an expression`
 		for name, tt := range map[string]struct {
 			with map[string]any
@@ -313,8 +314,8 @@ func TestCodeForwardsDataUnchanged(t *testing.T) {
 			"false":             {map[string]any{"body": attack, "detokenize": false}, `"{{ VICTIM }}"`},
 			"not an expression": {map[string]any{"body": wrong}, `"{{ not | an expression"`},
 			"headers and query": {map[string]any{"body": "x", "headers": map[string]string{"X-Name": attack}, "query": map[string]string{"q": attack}}, `"x"`},
-			"when asked for":    {map[string]any{"body": map[string]any{"name": attack}, "detokenize": true}, `{"name":"` + visa + `"}`},
-			"text, when asked":  {map[string]any{"body": "n " + attack, "detokenize": true}, `"n ` + visa + `"`},
+			"when asked for":    {map[string]any{"body": map[string]any{"name": attack}, "detokenize": true}, `{"name":"` + given.Visa + `"}`},
+			"text, when asked":  {map[string]any{"body": "n " + attack, "detokenize": true}, `"n ` + given.Visa + `"`},
 		} {
 			tt.with["proxyUrl"] = server.URL
 			out, err := host.Call(ctx, "proxy.post", mustJSON(tt.with))
@@ -328,10 +329,10 @@ func TestCodeForwardsDataUnchanged(t *testing.T) {
 		}
 		for _, bad := range []any{wrong, map[string]any{"x": "{{ nobody }}"}} {
 			_, err := host.Call(ctx, "proxy.post", mustJSON(map[string]any{"proxyUrl": server.URL, "body": bad, "detokenize": true}))
-			same(t, "a bad expression", hostError(err).Status, http.StatusBadRequest)
+			given.Same(t, "a bad expression", hostError(err).Status, http.StatusBadRequest)
 		}
 		_, err := host.Call(ctx, "proxy.post", mustJSON(map[string]any{"proxyUrl": server.URL, "detokenize": "yes"}))
-		same(t, "an option of another type", hostError(err).Status, http.StatusBadRequest)
+		given.Same(t, "an option of another type", hostError(err).Status, http.StatusBadRequest)
 	})
 }
 
@@ -341,16 +342,16 @@ func TestCodeForwardsDataUnchanged(t *testing.T) {
 func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the cases share what the store was asked
 	t.Parallel()
 	server := echo(t)
-	v, s := spiedWith(t, &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	v, s := given.SpiedWith(t, &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	soon, later := v.Clock.Now().Add(time.Second), v.Clock.Now().Add(time.Hour)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
-	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
-	create(t, v.Private, vault.TokenParams{ID: "later", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: later})
-	create(t, v.Private, vault.TokenParams{ID: "gone", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: soon})
+	given.Create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	given.Create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
+	given.Create(t, v.Private, vault.TokenParams{ID: "later", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: later})
+	given.Create(t, v.Private, vault.TokenParams{ID: "gone", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: soon})
 	v.Clock.Advance(time.Minute)
 	_, other := v.NewTenant(t, "other")
-	create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "secret"})
-	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
+	given.Create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "secret"})
+	general := given.Private(t, v, given.Rule(1, "/general/", vault.TransformReveal, "token:use"))
 	for name, tt := range map[string]struct {
 		c             *vault.Client
 		query, header string
@@ -374,8 +375,8 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 		"not encoded well":       {v.Private, "q={{tok}}%zz", "", nil, 0},
 		"a name":                 {v.Private, "{{tok}}=1&{{tok}}", "", nil, 0},
 		"a template of theirs":   {v.Private, "q={{user.name}}", "{{#each}}{{/each}}", nil, 1},
-		"no token:use":           {private(t, v, rule(1, "/", vault.TransformReveal, "token:read")), "q={{tok}}", "{{ tok }}", nil, 0},
-		"no token:use, no token": {private(t, v, rule(1, "/", vault.TransformReveal, "token:read")), "q={{nobody}}", "{{ nobody }}", nil, 0},
+		"no token:use":           {given.Private(t, v, given.Rule(1, "/", vault.TransformReveal, "token:read")), "q={{tok}}", "{{ tok }}", nil, 0},
+		"no token:use, no token": {given.Private(t, v, given.Rule(1, "/", vault.TransformReveal, "token:read")), "q={{nobody}}", "{{ nobody }}", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: server.URL, RequireAuth: new(bool)}))(t)
@@ -384,13 +385,13 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 				header.Set("X-Name", tt.header)
 			}
 			read := 0
-			s.before = func(call string, _ *storage.Change) error {
+			s.Before = func(call string, _ *storage.Change) error {
 				if call == "Tokens" {
 					read++
 				}
 				return nil
 			}
-			defer func() { s.before = nil }()
+			defer func() { s.Before = nil }()
 			answer, err := tt.c.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key, Query: tt.query, Header: header})
 			if tt.bad == nil && err != nil {
 				t.Fatal(err)
@@ -399,9 +400,9 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 				answer.Body.Close()
 			}
 			if tt.bad != nil {
-				wantFields(t, name, err, tt.bad...)
+				given.WantFields(t, name, err, tt.bad...)
 			}
-			same(t, "reads of tokens", read, tt.reads)
+			given.Same(t, "reads of tokens", read, tt.reads)
 		})
 	}
 }
@@ -411,7 +412,7 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 func TestUnknownTokensHavePaths(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	card := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}}).ID
+	card := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}}).ID
 	failed := func(ids string) string { return "Failed to detokenize some tokens: " + ids }
 	hint := func(expression string) string { return "did you mean `{{ " + expression + " }}`?" }
 	for doc, want := range map[string]map[string][]string{
@@ -428,19 +429,19 @@ func TestUnknownTokensHavePaths(t *testing.T) {
 		if !errors.As(err, &bad) {
 			t.Fatalf("%s: %v", doc, err)
 		}
-		same(t, doc, bad.Fields, want)
+		given.Same(t, doc, bad.Fields, want)
 	}
 	// The suggestion works, and a token whose id has a dot is found.
-	dotted := create(t, v.Private, vault.TokenParams{ID: card + ".number", Type: vault.TypeGeneric, Data: "dotted"})
+	dotted := given.Create(t, v.Private, vault.TokenParams{ID: card + ".number", Type: vault.TypeGeneric, Data: "dotted"})
 	out := must.Get(v.Private.Detokenize(t.Context(), vault.JSON(fmt.Sprintf(`["{{ %s | json: '$.number' }}","{{ %s }}"]`, card, dotted.ID))))(t)
-	same(t, "out", string(out), `["`+visa+`","dotted"]`)
+	given.Same(t, "out", string(out), `["`+given.Visa+`","dotted"]`)
 }
 
 // A taken id is reported at its place in the batch, and nothing is created.
 func TestTakenIDsInABatch(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "first"})
+	given.Create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "first"})
 	request := func(id string) map[string]any { return map[string]any{"type": "token", "data": "second", "id": id} }
 	large := make([]any, 4000)
 	for i := range large {
@@ -458,14 +459,14 @@ func TestTakenIDsInABatch(t *testing.T) {
 		if !errors.As(err, &taken) || !errors.Is(err, vault.ErrConflict) || errors.Is(err, vault.ErrInvalid) {
 			t.Fatalf("%s: %v", path, err)
 		}
-		same(t, path, taken.Fields, map[string][]string{path: {"is the id of another token"}})
+		given.Same(t, path, taken.Fields, map[string][]string{path: {"is the id of another token"}})
 		must.Contain(t, "the error", err.Error(), path)
-		wantSilent(t, err, "first", "second")
+		given.WantSilent(t, err, "first", "second")
 	}
 	err := must.Err(v.Private.Tokenize(t.Context(), request("taken")))
-	wantError(t, "a single token", err, vault.ErrConflict)
-	wantSilent(t, err, "first", "second")
-	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {
+	must.Match(t, "a single token", err, vault.ErrConflict)
+	given.WantSilent(t, err, "first", "second")
+	if _, total := given.List(t, v.Private, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("%d tokens", total)
 	}
 }
@@ -474,7 +475,7 @@ func TestTakenIDsInABatch(t *testing.T) {
 func TestMasksHaveNoTags(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]any{"a": "s3cr3t"}})
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]any{"a": "s3cr3t"}})
 	for path, mask := range map[string]string{
 		"mask":      `"{% if data.a %}x{% endif %}"`,
 		"mask.a":    `{"a":"{{ data.a | last4 }} {%- raw %}"}`,
@@ -482,8 +483,8 @@ func TestMasksHaveNoTags(t *testing.T) {
 		"mask.c.d":  `{"c":{"d":"text {% comment %}"}}`,
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: vault.JSON(mask)})
-		wantFields(t, mask, err, path)
-		wantFields(t, "patch "+mask, must.Err(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"mask":`+mask+`}`))), path)
+		given.WantFields(t, mask, err, path)
+		given.WantFields(t, "patch "+mask, must.Err(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"mask":`+mask+`}`))), path)
 	}
-	create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "100 {% of it", Mask: "100 % {"})
+	given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "100 {% of it", Mask: "100 % {"})
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,53 +16,11 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
-
-// goRuntime runs a Go function in place of code, so that these tests cover what
-// happens around it.
-type goRuntime func(ctx context.Context, input map[string]any, host script.Host) (any, error)
-
-func (goRuntime) Check(_ context.Context, p script.Program) error {
-	if p.Source == "broken" {
-		return vault.ErrCode
-	}
-	return nil
-}
-
-func (run goRuntime) Run(ctx context.Context, _ script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
-	var in map[string]any
-	if err := json.Unmarshal(input, &in); err != nil {
-		return nil, err
-	}
-	ctx, cancel := withoutDeadline(ctx)
-	defer cancel()
-	out, err := run(ctx, in, host)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(out)
-}
-
-func (goRuntime) Close() error { return nil }
-
-// withoutDeadline returns a context that ends when its parent is canceled, but
-// ignores the parent's deadline, because a slow machine may need longer than code
-// has.
-func withoutDeadline(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
-	stop := context.AfterFunc(parent, func() {
-		if errors.Is(parent.Err(), context.Canceled) {
-			cancel()
-		}
-	})
-	return ctx, func() {
-		stop()
-		cancel()
-	}
-}
 
 // echoArgs returns its arguments.
 func echoArgs(_ context.Context, in map[string]any, _ script.Host) (any, error) {
@@ -77,7 +33,7 @@ type reactWorld struct {
 	reactor *vault.Reactor
 }
 
-func newReactWorld(t *testing.T, run goRuntime) *reactWorld {
+func newReactWorld(t *testing.T, run given.Runtime) *reactWorld {
 	t.Helper()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	private := must.Get(v.Private.OwnApplication(t.Context()))(t)
@@ -100,12 +56,12 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 		"args":          map[string]any{"card": map[string]any{"number": "4242424242424242", "cvc": "123"}, "amount": 5.0},
 		"configuration": map[string]any{"KEY": "sk"}, "application": true,
 	}
-	same(t, "input", got, want)
-	same(t, "raw", string(out.Raw), `{"ok":true}`)
+	given.Same(t, "input", got, want)
+	given.Same(t, "raw", string(out.Raw), `{"ok":true}`)
 	var tokens struct{ Receipt string }
 	must.Do(t, out.Tokens.Decode(&tokens))
 	back := must.Get(w.Private.Detokenize(t.Context(), "{{"+tokens.Receipt+"}}"))(t)
-	same(t, "tokenized result", string(back), `"r-1"`)
+	given.Same(t, "tokenized result", string(back), `"r-1"`)
 }
 
 func TestReactRefusesBadRequests(t *testing.T) {
@@ -146,10 +102,10 @@ func TestReactRefusesBadRequests(t *testing.T) {
 			t.Errorf("%s: %v, want an error at %s", name, err, tc.path)
 		}
 	}
-	same(t, "log of the token: what was refused for its data has used it", operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
-	wantError(t, "without token:use", must.Err(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
+	given.Same(t, "log of the token: what was refused for its data has used it", given.Operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
+	must.Match(t, "without token:use", must.Err(w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrForbidden)
 	_, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})
-	wantFields(t, "ReactAsync without a callback", err, "callback_url")
+	given.WantFields(t, "ReactAsync without a callback", err, "callback_url")
 }
 
 func TestReactorClientActsAsItsApplication(t *testing.T) {
@@ -164,42 +120,7 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 	out := must.Get(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{}))(t)
 	var made vault.Token
 	must.Do(t, out.Raw.Decode(&made))
-	same(t, "created_by", made.CreatedBy, w.reactor.ApplicationID)
-}
-
-// receiver is a server that receives callbacks.
-type receiver struct {
-	*httptest.Server
-	mu     sync.Mutex
-	status int
-	got    []*http.Request
-	bodies [][]byte
-}
-
-func newReceiver(t *testing.T) *receiver {
-	t.Helper()
-	r := &receiver{status: http.StatusOK}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, _ := io.ReadAll(req.Body)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.got, r.bodies = append(r.got, req), append(r.bodies, body)
-		w.WriteHeader(r.status)
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-func (r *receiver) answer(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status = status
-}
-
-func (r *receiver) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.got)
+	given.Same(t, "created_by", made.CreatedBy, w.reactor.ApplicationID)
 }
 
 func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
@@ -207,27 +128,27 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": in["args"], "tokenize": "t"}, nil
 	})
-	hook := newReceiver(t)
+	hook := given.NewReceiver(t)
 	tok := must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "value"}))(t)
 	ctx := vault.WithTraceparent(t.Context(), traceparent, "a=1")
 	job := must.Get(w.Private.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
 	must.Do(t, w.Work(t.Context()))
-	same(t, "callbacks", hook.count(), 1)
+	given.Same(t, "callbacks", hook.Count(), 1)
 	var result struct {
 		Raw    map[string]string
 		Tokens string
 	}
-	if err := json.Unmarshal(hook.bodies[0], &result); err != nil || result.Raw["x"] != "value" || result.Tokens == "" {
-		t.Errorf("callback body = %s, %v", hook.bodies[0], err)
+	if err := json.Unmarshal(hook.Bodies[0], &result); err != nil || result.Raw["x"] != "value" || result.Tokens == "" {
+		t.Errorf("callback body = %s, %v", hook.Bodies[0], err)
 	}
-	same(t, "id of the callback", hook.got[0].Header.Get("webhook-id"), job.ID.String())
+	given.Same(t, "id of the callback", hook.Got[0].Header.Get("webhook-id"), job.ID.String())
 	for name, want := range map[string]string{"traceparent": traceparent, "tracestate": "a=1", "SVC-TRACE-ID": traceparent[3:35]} {
-		same(t, name, hook.got[0].Header.Get(name), want)
+		given.Same(t, name, hook.Got[0].Header.Get(name), want)
 	}
-	wantError(t, "VerifyWebhook", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, hook.bodies[0]), nil)
-	wantError(t, "another body", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, []byte("{}")), vault.ErrWebhook)
+	must.Match(t, "VerifyWebhook", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.Got[0].Header, hook.Bodies[0]), nil)
+	must.Match(t, "another body", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.Got[0].Header, []byte("{}")), vault.ErrWebhook)
 	verifier := must.Get(webhooks.NewWebhook(w.Acme.WebhookSecret))(t)
-	wantError(t, "signature", verifier.Verify(hook.bodies[0], hook.got[0].Header), nil)
+	must.Match(t, "signature", verifier.Verify(hook.Bodies[0], hook.Got[0].Header), nil)
 }
 
 // traceparent is a W3C trace context.
@@ -236,8 +157,8 @@ const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-	hook := newReceiver(t)
-	hook.answer(http.StatusInternalServerError)
+	hook := given.NewReceiver(t)
+	hook.Answer(http.StatusInternalServerError)
 	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	work := func() {
 		t.Helper()
@@ -248,22 +169,22 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 		3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 40 * time.Minute, 90 * time.Minute} {
 		w.Clock.Advance(delay * 89 / 100)
 		work()
-		same(t, fmt.Sprint(delay), hook.count(), i+1)
+		given.Same(t, fmt.Sprint(delay), hook.Count(), i+1)
 		w.Clock.Advance(delay * 22 / 100)
 		work()
-		same(t, fmt.Sprint(delay), hook.count(), i+2)
+		given.Same(t, fmt.Sprint(delay), hook.Count(), i+2)
 	}
 	w.Clock.Advance(1000 * time.Hour)
 	work()
-	same(t, "callbacks", hook.count(), 10)
-	first := hook.got[0].Header.Get("webhook-id")
-	for _, req := range hook.got {
+	given.Same(t, "callbacks", hook.Count(), 10)
+	first := hook.Got[0].Header.Get("webhook-id")
+	for _, req := range hook.Got {
 		if id := req.Header.Get("webhook-id"); id != first || id == "" {
 			t.Errorf("webhook-id %q, want it to stay %q", id, first)
 		}
 	}
 	logs := must.Get(w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"}))(t)
-	same(t, "newest entry", logs.Data[0].Message, "Reactor callback abandoned")
+	given.Same(t, "newest entry", logs.Data[0].Message, "Reactor callback abandoned")
 }
 
 // An abandoned callback is kept, sealed, for 30 days. A key rotation seals it
@@ -278,10 +199,10 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 		var dead, living int
 		err := w.DB.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload <> x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM vault_jobs`).Scan(&dead, &living)
 		must.Do(t, err)
-		same(t, "dead and living jobs "+what, [2]bool{dead == 1, living == 1}, [2]bool{wantDead, wantLiving})
+		given.Same(t, "dead and living jobs "+what, [2]bool{dead == 1, living == 1}, [2]bool{wantDead, wantLiving})
 	}
-	hook := newReceiver(t)
-	hook.answer(http.StatusInternalServerError)
+	hook := given.NewReceiver(t)
+	hook.Answer(http.StatusInternalServerError)
 	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	for try := range 10 {
 		jobs(fmt.Sprintf("before try %d", try+1), false, true)
@@ -289,14 +210,14 @@ func TestGivenUpCallbackIsKeptAndSwept(t *testing.T) {
 		w.Clock.Advance(2 * time.Hour)
 	}
 	jobs("when it is given up", true, false)
-	sweep(t, w.Vault.Vault)
+	given.Sweep(t, w.Vault.Vault)
 	jobs("after a sweep", true, false)
-	wantError(t, "rotation", w.RotateDataKeys(t.Context(), w.Owner.TenantID(), nil), nil)
+	must.Match(t, "rotation", w.RotateDataKeys(t.Context(), w.Owner.TenantID(), nil), nil)
 	w.Clock.Advance(30*24*time.Hour - 2*time.Hour - time.Microsecond)
-	sweep(t, w.Vault.Vault)
+	given.Sweep(t, w.Vault.Vault)
 	jobs("a moment before the end", true, false)
 	w.Clock.Advance(time.Microsecond)
-	sweep(t, w.Vault.Vault)
+	given.Sweep(t, w.Vault.Vault)
 	jobs("after 30 days", false, false)
 }
 
@@ -310,10 +231,10 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 				return nil, &script.Error{Kind: script.Thrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
 					Response: &script.Response{Status: 418, Header: http.Header{"X-Kind": {"teapot"}}, Body: []byte(body)}}
 			})
-			hook := newReceiver(t)
+			hook := given.NewReceiver(t)
 			must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 			must.Do(t, w.Work(t.Context()))
-			same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"The code failed (thrown).","errors":{"error":["x"]},`+
+			given.Same(t, "callback", string(hook.Bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"The code failed (thrown).","errors":{"error":["x"]},`+
 				`"response":{"status":418,"headers":{"X-Kind":"teapot"},"body":`+want+`}}`)
 		})
 	}
@@ -328,8 +249,8 @@ func TestArgumentsAreDeletedAfterTheRun(t *testing.T) {
 		must.Do(t, w.DB.QueryRow(`SELECT length(payload) FROM vault_jobs`).Scan(&n))
 		return n
 	}
-	hook := newReceiver(t)
-	hook.answer(http.StatusInternalServerError)
+	hook := given.NewReceiver(t)
+	hook.Answer(http.StatusInternalServerError)
 	args := map[string]string{"x": strings.Repeat("x", 100_000)}
 	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}))(t)
 	if n := size(); n < 100_000 {
@@ -344,7 +265,7 @@ func TestArgumentsAreDeletedAfterTheRun(t *testing.T) {
 func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-	hook := newReceiver(t)
+	hook := given.NewReceiver(t)
 	fresh := must.Get(w.Owner.RotateWebhookSecret(t.Context()))(t)
 	if fresh.WebhookSecret == w.Acme.WebhookSecret {
 		t.Fatal("the secret is the same")
@@ -354,8 +275,8 @@ func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
 		must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 		must.Do(t, w.Work(t.Context()))
 		verifier := must.Get(webhooks.NewWebhook(secret))(t)
-		last := hook.count() - 1
-		return verifier.Verify(hook.bodies[last], hook.got[last].Header) == nil
+		last := hook.Count() - 1
+		return verifier.Verify(hook.Bodies[last], hook.Got[last].Header) == nil
 	}
 	if !verifies(w.Acme.WebhookSecret) || !verifies(fresh.WebhookSecret) {
 		t.Error("both secrets must verify within the day")
@@ -386,7 +307,7 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 		}
 		return map[string]any{"raw": 1}, nil
 	})
-	hook := newReceiver(t)
+	hook := given.NewReceiver(t)
 	must.Get(w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}))(t)
 	ctx, kill := context.WithCancel(t.Context())
 	gone := make(chan error)
@@ -395,11 +316,11 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 	kill()
 	<-gone
 	must.Do(t, w.Work(t.Context()))
-	same(t, "the job was taken before its lease had ended", hook.count(), 0)
+	given.Same(t, "the job was taken before its lease had ended", hook.Count(), 0)
 	w.Clock.Advance(time.Minute)
 	must.Do(t, w.Work(t.Context()))
-	same(t, "callbacks", hook.count(), 1)
-	same(t, "the callback", string(hook.bodies[0]), `{"raw":1}`)
+	given.Same(t, "callbacks", hook.Count(), 1)
+	given.Same(t, "the callback", string(hook.Bodies[0]), `{"raw":1}`)
 }
 
 // callback is the error in a callback.
@@ -409,12 +330,12 @@ type callback struct {
 	Raw    json.RawMessage
 }
 
-func callbackOf(t *testing.T, hook *receiver) (c callback) {
+func callbackOf(t *testing.T, hook *given.Receiver) (c callback) {
 	t.Helper()
-	if hook.count() == 0 {
+	if hook.Count() == 0 {
 		t.Fatal("there was no callback")
 	}
-	must.Do(t, json.Unmarshal(hook.bodies[hook.count()-1], &c))
+	must.Do(t, json.Unmarshal(hook.Bodies[hook.Count()-1], &c))
 	return c
 }
 
@@ -428,16 +349,16 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 				t.Error("the code runs")
 				return map[string]any{"raw": in["args"]}, nil
 			})
-			hook := newReceiver(t)
-			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+			hook := given.NewReceiver(t)
+			tok := given.Create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+			app, c := given.NewApplication(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			must.Get(c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}))(t)
 			must.Do(t, lose(t.Context(), w.Vault, app.ID))
 			must.Do(t, w.Work(t.Context()))
 			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || got.Raw != nil {
 				t.Errorf("the callback is %+v", got)
 			}
-			if ops := operations(t, w.Vault, tok.ID); slices.Contains(ops, "use") {
+			if ops := given.Operations(t, w.Vault, tok.ID); slices.Contains(ops, "use") {
 				t.Errorf("the token was used: %v", ops)
 			}
 		})
@@ -459,20 +380,20 @@ func TestQueuedRunLosesRightsWithItsCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newReactWorld(t, echoArgs)
-			hook := newReceiver(t)
-			create(t, w.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
+			hook := given.NewReceiver(t)
+			given.Create(t, w.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
 			params := func(container string) vault.ApplicationParams {
-				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, container, vault.TransformReveal, "token:use")}}
+				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{given.Rule(1, container, vault.TransformReveal, "token:use")}}
 			}
 			// Expressions are checked when the run is queued, so the token is moved
 			// after that.
-			app, caller := newApp(t, w.Vault, params("/a/"))
+			app, caller := given.NewApplication(t, w.Vault, params("/a/"))
 			if c.then != "/a/" {
-				update(t, w.Owner.Client, "tok", `{"containers":["/b/"]}`)
+				given.Update(t, w.Owner.Client, "tok", `{"containers":["/b/"]}`)
 				must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.then)))(t)
 			}
 			must.Get(caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}))(t)
-			update(t, w.Owner.Client, "tok", `{"containers":["/a/"]}`)
+			given.Update(t, w.Owner.Client, "tok", `{"containers":["/a/"]}`)
 			must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.now)))(t)
 			must.Do(t, w.Work(t.Context()))
 			if got := callbackOf(t, hook); got.Status != c.status || (got.Raw == nil) != (c.status != 0) {
@@ -499,7 +420,7 @@ func TestResultIsWithdrawn(t *testing.T) {
 		"the token deleted":               {then: deleted, status: http.StatusConflict},
 		"given up, and the token deleted": {then: deleted, status: http.StatusConflict, dead: true},
 		"the number replaced": {then: func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
-			return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`)))
+			return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+given.Mastercard+`"}}`)))
 		}, status: http.StatusConflict},
 		"the cvc's hour is over": {then: func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
 			w.Clock.Advance(time.Hour)
@@ -520,17 +441,17 @@ func TestResultIsWithdrawn(t *testing.T) {
 	for name, c := range rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, hook := newReactWorld(t, echoArgs), newReceiver(t)
-			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: c.cvc}})
-			app, caller := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
-				Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
+			w, hook := newReactWorld(t, echoArgs), given.NewReceiver(t)
+			given.Create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: c.cvc}})
+			app, caller := given.NewApplication(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
+				Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:use")}})
 			dead := failedJob(t, w, hook, caller, map[string]string{"x": "{{ card }}"}, c.dead)
-			must.Contain(t, "the first callback", string(hook.bodies[0]), visa)
+			must.Contain(t, "the first callback", string(hook.Bodies[0]), given.Visa)
 			if c.then != nil {
 				must.Do(t, c.then(t.Context(), w, app.ID))
 			}
-			before := hook.count()
-			hook.answer(http.StatusOK)
+			before := hook.Count()
+			hook.Answer(http.StatusOK)
 			if c.dead {
 				must.Do(t, w.Owner.RetryJob(t.Context(), dead.ID))
 			}
@@ -538,8 +459,8 @@ func TestResultIsWithdrawn(t *testing.T) {
 				w.Clock.Advance(10 * time.Second)
 				must.Do(t, w.Work(t.Context()))
 			}
-			got, last := callbackOf(t, hook), string(hook.bodies[hook.count()-1])
-			same(t, "status, title, data, callbacks", []any{got.Status, got.Title, strings.Contains(last, visa), hook.count() - before},
+			got, last := callbackOf(t, hook), string(hook.Bodies[hook.Count()-1])
+			given.Same(t, "status, title, data, callbacks", []any{got.Status, got.Title, strings.Contains(last, given.Visa), hook.Count() - before},
 				[]any{c.status, titles[c.status], c.status == 0, 1})
 		})
 	}
@@ -553,11 +474,29 @@ func TestFirstCallbackFollowsTheRun(t *testing.T) {
 	w = newReactWorld(t, func(ctx context.Context, in map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": in["args"]}, w.Owner.DeleteToken(ctx, "card")
 	})
-	hook := newReceiver(t)
-	create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
+	hook := given.NewReceiver(t)
+	given.Create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: given.Visa})
 	must.Get(w.Owner.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}))(t)
 	must.Do(t, w.Work(t.Context()))
-	if got := callbackOf(t, hook); hook.count() != 1 || got.Status != 0 || got.Raw == nil {
-		t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
+	if got := callbackOf(t, hook); hook.Count() != 1 || got.Status != 0 || got.Raw == nil {
+		t.Errorf("%d callbacks, the last is %+v", hook.Count(), got)
+	}
+}
+
+// A queued run ends with the key that queued it, and not with the others.
+func TestQueuedRunEndsWithItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		w, hook := newReactWorld(t, echoArgs), given.NewReceiver(t)
+		app, c := given.NewApplication(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+		k := must.Get(w.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{}))(t)
+		keys := must.Get(w.Owner.ListApplicationKeys(t.Context(), app.ID))(t)
+		i := slices.IndexFunc(keys, func(one vault.ApplicationKey) bool { return one.ID != k.ID })
+		gone := map[bool]uuid.UUID{true: keys[i].ID, false: k.ID}[own]
+		must.Get(c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "y"}, CallbackURL: hook.URL}))(t)
+		must.Do(t, w.Owner.DeleteApplicationKey(t.Context(), app.ID, gone))
+		must.Do(t, w.Work(t.Context()))
+		want := map[bool]int{true: http.StatusUnauthorized, false: 0}[own]
+		given.Same(t, "the status of the callback", callbackOf(t, hook).Status, want)
 	}
 }

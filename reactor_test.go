@@ -13,26 +13,23 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-const code = "module.exports = async (req) => ({raw: 1})"
-
-func reactorParams(name string) vault.ReactorParams {
-	return vault.ReactorParams{Name: name, Code: code, Configuration: map[string]string{"a": "1", "b": "2"}}
-}
+const code = given.Code
 
 func TestReactorAdministration(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	p := reactorParams("first")
+	p := given.ReactorParams("first")
 	p.ApplicationID = v.Private.ApplicationID()
 	got := must.Get(v.Management.CreateReactor(t.Context(), p))(t)
 	want := &vault.Reactor{ID: got.ID, TenantID: v.Acme.ID, Name: "first", Code: code, Configuration: map[string]string{"a": "1", "b": "2"},
 		ApplicationID: v.Private.ApplicationID(), CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
-	same(t, "created", got, want)
+	given.Same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
 	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
 	for _, tt := range []struct {
@@ -50,21 +47,21 @@ func TestReactorAdministration(t *testing.T) {
 		}
 		tt.change()
 		read := must.Get(v.Management.GetReactor(t.Context(), got.ID))(t)
-		same(t, "after "+tt.patch, read, want)
+		given.Same(t, "after "+tt.patch, read, want)
 	}
 	replaced := must.Get(v.Management.ReplaceReactor(t.Context(), got.ID, vault.ReactorParams{Name: "third", Code: code}))(t)
 	want.Name, want.Code, want.Configuration, want.ApplicationID = "third", code, map[string]string{}, uuid.UUID{}
-	same(t, "replaced", replaced, want)
+	given.Same(t, "replaced", replaced, want)
 	must.Do(t, v.Management.DeleteReactor(t.Context(), got.ID))
 	for name, err := range map[string]error{
 		"get":     must.Err(v.Owner.GetReactor(t.Context(), got.ID)),
 		"patch":   must.Err(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
-		"replace": must.Err(v.Owner.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
+		"replace": must.Err(v.Owner.ReplaceReactor(t.Context(), got.ID, given.ReactorParams("x"))),
 		"delete":  v.Owner.DeleteReactor(t.Context(), got.ID),
 	} {
-		wantError(t, name+" after deletion", err, vault.ErrNotFound)
+		must.Match(t, name+" after deletion", err, vault.ErrNotFound)
 	}
-	same(t, "first and last entries", operations(t, v, got.ID.String())[:1], []string{"create"})
+	given.Same(t, "first and last entries", given.Operations(t, v, got.ID.String())[:1], []string{"create"})
 }
 
 func TestReactorRules(t *testing.T) {
@@ -75,7 +72,7 @@ func TestReactorRules(t *testing.T) {
 		many[fmt.Sprint(i)] = "x"
 	}
 	_, other := v.NewTenant(t, "Other")
-	theirs := must.Get(other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}))(t)
+	theirs := must.Get(other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: given.Everything}))(t)
 	for name, tt := range map[string]struct {
 		change func(*vault.ReactorParams)
 		field  string
@@ -89,22 +86,22 @@ func TestReactorRules(t *testing.T) {
 		"another tenant's application": {func(p *vault.ReactorParams) { p.ApplicationID = theirs.ID }, "application.id"},
 		"a management application":     {func(p *vault.ReactorParams) { p.ApplicationID = v.Management.ApplicationID() }, "application.id"},
 	} {
-		p := reactorParams("x")
+		p := given.ReactorParams("x")
 		tt.change(&p)
-		wantFields(t, name, must.Err(v.Management.CreateReactor(t.Context(), p)), tt.field)
+		given.WantFields(t, name, must.Err(v.Management.CreateReactor(t.Context(), p)), tt.field)
 	}
 	var p vault.ReactorParams
-	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":1,"code":"x","configuration":{"a":1},"application":{"id":"x","y":1},"z":1}`)),
+	given.WantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":1,"code":"x","configuration":{"a":1},"application":{"id":"x","y":1},"z":1}`)),
 		"name", "configuration.a", "application.id", "application.y", "z")
-	wantFields(t, "no id", p.UnmarshalJSON([]byte(`{"configuration":{},"application":{}}`)), "application.id")
-	wantFields(t, "zero id", p.UnmarshalJSON([]byte(`{"configuration":{},"application":{"id":"00000000-0000-0000-0000-000000000000"}}`)), "application.id")
-	wantFields(t, "no configuration", p.UnmarshalJSON([]byte(`{"name":"x","code":"x"}`)), "configuration")
-	ok := reactorParams(strings.Repeat("ä", 200))
+	given.WantFields(t, "no id", p.UnmarshalJSON([]byte(`{"configuration":{},"application":{}}`)), "application.id")
+	given.WantFields(t, "zero id", p.UnmarshalJSON([]byte(`{"configuration":{},"application":{"id":"00000000-0000-0000-0000-000000000000"}}`)), "application.id")
+	given.WantFields(t, "no configuration", p.UnmarshalJSON([]byte(`{"name":"x","code":"x"}`)), "configuration")
+	ok := given.ReactorParams(strings.Repeat("ä", 200))
 	ok.Code = strings.Repeat("ä", 1_000_000)
 	must.Get(v.Management.CreateReactor(t.Context(), ok))(t)
-	r := must.Get(v.Management.CreateReactor(t.Context(), reactorParams("x")))(t)
+	r := must.Get(v.Management.CreateReactor(t.Context(), given.ReactorParams("x")))(t)
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"code":""}`: "code", `{"configuration":null}`: "configuration", `{"nope":1}`: "nope", `{"configuration":{"a":7}}`: "configuration.a", `7`: ""} {
-		wantFields(t, patch, must.Err(v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))), field)
+		given.WantFields(t, patch, must.Err(v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))), field)
 	}
 }
 
@@ -114,7 +111,7 @@ func TestNameFilter(t *testing.T) {
 	v := vaulttest.New(t)
 	names := []string{"Charge card", "charge bank", "100%", "100x", "a_b", "axb", "Ünicode"}
 	for _, name := range names {
-		must.Get(v.Owner.CreateReactor(t.Context(), reactorParams(name)))(t)
+		must.Get(v.Owner.CreateReactor(t.Context(), given.ReactorParams(name)))(t)
 		must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}))(t)
 	}
 	for filter, want := range map[string][]string{
@@ -130,13 +127,13 @@ func TestNameFilter(t *testing.T) {
 		for _, p := range proxies.Data {
 			foundProxies = append(foundProxies, p.Name)
 		}
-		same(t, "reactors "+filter, found, want)
-		same(t, "proxies "+filter, foundProxies, want)
-		same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
+		given.Same(t, "reactors "+filter, found, want)
+		given.Same(t, "proxies "+filter, foundProxies, want)
+		given.Same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
 	}
 	long := strings.Repeat("*a", 30_000)
-	wantFields(t, "reactors by a long name", must.Err(v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})), "name")
-	wantFields(t, "proxies by a long name", must.Err(v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})), "name")
+	given.WantFields(t, "reactors by a long name", must.Err(v.Management.ListReactors(t.Context(), vault.ListParams{Name: long})), "name")
+	given.WantFields(t, "proxies by a long name", must.Err(v.Management.ListProxies(t.Context(), vault.ListParams{Name: long})), "name")
 }
 
 func TestProxyAdministration(t *testing.T) {
@@ -148,7 +145,7 @@ func TestProxyAdministration(t *testing.T) {
 	}
 	want := &vault.Proxy{ID: got.ID, TenantID: v.Acme.ID, Name: "first", Key: got.Key, DestinationURL: "https://example.com/v1?a=b", RequireAuth: true,
 		CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
-	same(t, "created", got, want)
+	given.Same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
 	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
 	for _, tt := range []struct {
@@ -166,14 +163,14 @@ func TestProxyAdministration(t *testing.T) {
 		}
 		tt.change()
 		read := must.Get(v.Management.GetProxy(t.Context(), got.ID))(t)
-		same(t, "after "+tt.patch, read, want)
+		given.Same(t, "after "+tt.patch, read, want)
 	}
 	must.Get(v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(`{"require_auth":false,"configuration":{"a":"1"},"response_transform":{"code":"`+code+`"}}`)))(t)
 	replaced := must.Get(v.Management.ReplaceProxy(t.Context(), got.ID, vault.ProxyParams{Name: "third", DestinationURL: "https://example.org"}))(t)
 	want.Name, want.DestinationURL = "third", "https://example.org" // the key stays, the rest is cleared
-	same(t, "replaced", replaced, want)
+	given.Same(t, "replaced", replaced, want)
 	must.Do(t, v.Management.DeleteProxy(t.Context(), got.ID))
-	wantError(t, "after deletion", must.Err(v.Management.GetProxy(t.Context(), got.ID)), vault.ErrNotFound)
+	must.Match(t, "after deletion", must.Err(v.Management.GetProxy(t.Context(), got.ID)), vault.ErrNotFound)
 }
 
 func TestProxyRules(t *testing.T) {
@@ -196,11 +193,11 @@ func TestProxyRules(t *testing.T) {
 		"long code":                {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("x", 1_000_001)}}, "request_transform.code"},
 	} {
 		_, err := v.Management.CreateProxy(t.Context(), tt.p)
-		wantFields(t, name, err, tt.field)
-		wantSilent(t, err, "s3cr3t")
+		given.WantFields(t, name, err, tt.field)
+		given.WantSilent(t, err, "s3cr3t")
 	}
 	var p vault.ProxyParams
-	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","require_auth":"no","request_transform":{},"response_transform":{"code":"x","y":1},"key":"x"}`)),
+	given.WantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","require_auth":"no","request_transform":{},"response_transform":{"code":"x","y":1},"key":"x"}`)),
 		"require_auth", "request_transform.code", "response_transform.y", "key")
 }
 
@@ -216,29 +213,29 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 		}
 		return nil
 	})})
-	bad := reactorParams("bad")
+	bad := given.ReactorParams("bad")
 	bad.Code = "syntax error"
-	wantError(t, "create", must.Err(v.Owner.CreateReactor(t.Context(), bad)), vault.ErrCode)
-	r := must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("good")))(t)
-	wantError(t, "patch", must.Err(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))), vault.ErrCode)
+	must.Match(t, "create", must.Err(v.Owner.CreateReactor(t.Context(), bad)), vault.ErrCode)
+	r := must.Get(v.Owner.CreateReactor(t.Context(), given.ReactorParams("good")))(t)
+	must.Match(t, "patch", must.Err(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))), vault.ErrCode)
 	before := checks
 	must.Get(v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)))(t)
-	same(t, "checks of code that stays", checks-before, 0)
+	given.Same(t, "checks of code that stays", checks-before, 0)
 	for field, p := range map[string]vault.ProxyParams{
 		"request_transform.code":  {RequestTransform: &vault.ProxyTransform{Code: "syntax error"}},
 		"response_transform.code": {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}},
 	} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
 		_, err := v.Owner.CreateProxy(t.Context(), p)
-		wantError(t, field, err, vault.ErrCode)
+		must.Match(t, field, err, vault.ErrCode)
 		if failed, ok := errors.AsType[*script.Error](err); !ok || failed.Messages[field] == nil || len(failed.Messages) != 1 {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	reactors := must.Get(v.Owner.ListReactors(t.Context(), vault.ListParams{}))(t)
 	proxies := must.Get(v.Owner.ListProxies(t.Context(), vault.ListParams{}))(t)
-	same(t, "what is stored", []int{len(reactors.Data), len(proxies.Data)}, []int{1, 0})
-	same(t, "code", reactors.Data[0].Code, code)
+	given.Same(t, "what is stored", []int{len(reactors.Data), len(proxies.Data)}, []int{1, 0})
+	given.Same(t, "code", reactors.Data[0].Code, code)
 }
 
 // checking is a runtime that checks code with a function, and runs none.
@@ -269,10 +266,10 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		replaced := must.Get(c.ReplaceProxy(t.Context(), created.ID, p))(t)
 		patched := must.Get(c.PatchProxy(t.Context(), created.ID, vault.JSON(`{"name":"y"}`)))(t)
 		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
-			same(t, fmt.Sprint(what, " by a client that may read: ", got.Configuration), got.Configuration != nil, read)
+			given.Same(t, fmt.Sprint(what, " by a client that may read: ", got.Configuration), got.Configuration != nil, read)
 		}
 		stored := must.Get(v.Management.GetProxy(t.Context(), created.ID))(t)
-		same(t, "what is stored", stored.Configuration, p.Configuration)
+		given.Same(t, "what is stored", stored.Configuration, p.Configuration)
 	}
 }
 
@@ -283,7 +280,7 @@ func TestProxyErrorsNameFields(t *testing.T) {
 	for want, call := range map[string]vault.ProxyCall{
 		"key": {}, "url": {URL: "nowhere"}, "connection": {URL: "https://example.com/", Connection: "upgrade"},
 	} {
-		wantFields(t, want, must.Err(v.Private.InvokeProxy(t.Context(), call)), want)
+		given.WantFields(t, want, must.Err(v.Private.InvokeProxy(t.Context(), call)), want)
 	}
 }
 
@@ -292,15 +289,15 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("seen")
 	var method any
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: given.Runtime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		method = in["args"].(map[string]any)["method"]
 		return nil, stop
 	})})
 	x := must.Get(v.Management.CreateProxy(t.Context(), vault.ProxyParams{
 		Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: code},
 	}))(t)
-	wantError(t, "InvokeProxy", must.Err(v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})), stop)
-	same(t, "method", method, any("GET"))
+	must.Match(t, "InvokeProxy", must.Err(v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})), stop)
+	given.Same(t, "method", method, any("GET"))
 }
 
 // Params of an entity can be changed and written back without changing the entity
@@ -312,31 +309,31 @@ func TestParamsOfReadEntities(t *testing.T) {
 	r := must.Get(v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app}))(t)
 	rp := r.Params()
 	rp.Configuration["b"], rp.ApplicationID = "2", v.Public.ApplicationID()
-	same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app})
+	given.Same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, ApplicationID: app})
 	changed := must.Get(v.Management.ReplaceReactor(ctx, r.ID, rp))(t)
-	same(t, "changed reactor", changed.Params(), rp)
+	given.Same(t, "changed reactor", changed.Params(), rp)
 
 	xp := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"a": "1"}, ApplicationID: app,
-		RequestTransform: &vault.ProxyTransform{Code: code}, RequireAuth: ptr(false)}
+		RequestTransform: &vault.ProxyTransform{Code: code}, RequireAuth: new(false)}
 	x := must.Get(v.Management.CreateProxy(ctx, xp))(t)
-	same(t, "proxy", x.Params(), xp)
+	given.Same(t, "proxy", x.Params(), xp)
 	x.Params().RequestTransform.Code, *x.Params().RequireAuth = "", true
-	same(t, "proxy, after its parameters were changed", x.Params(), xp)
+	given.Same(t, "proxy, after its parameters were changed", x.Params(), xp)
 	y := must.Get(v.Management.ReplaceProxy(ctx, x.ID, x.Params()))(t)
-	same(t, "key", y.Key, x.Key)
-	same(t, "proxy put back", y.Params(), xp)
+	given.Same(t, "key", y.Key, x.Key)
+	given.Same(t, "proxy put back", y.Params(), xp)
 
 	ap := vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask,
 		Permissions: []vault.Permission{vault.PermissionTokenRead}}}, ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	a := must.Get(v.Management.CreateApplication(ctx, ap))(t)
-	same(t, "application", a.Params(), ap)
+	given.Same(t, "application", a.Params(), ap)
 	must.Get(v.Management.ReplaceApplication(ctx, a.ID, a.Params()))(t)
 }
 
 // failedJob lets the callback of a run fail, once or until the job is dead.
-func failedJob(t *testing.T, w *reactWorld, hook *receiver, caller *vault.Client, args any, dead bool) vault.JobInfo {
+func failedJob(t *testing.T, w *reactWorld, hook *given.Receiver, caller *vault.Client, args any, dead bool) vault.JobInfo {
 	t.Helper()
-	hook.answer(http.StatusInternalServerError)
+	hook.Answer(http.StatusInternalServerError)
 	must.Get(caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}))(t)
 	must.Do(t, w.Work(t.Context()))
 	for n := 0; dead && n < 10; n++ { // with the first, one more than the attempts, for a withdrawn result
@@ -356,45 +353,45 @@ func failing(context.Context, map[string]any, script.Host) (any, error) {
 
 func TestADeadJobIsRetried(t *testing.T) {
 	t.Parallel()
-	w, hook := newReactWorld(t, failing), newReceiver(t)
+	w, hook := newReactWorld(t, failing), given.NewReceiver(t)
 	began := w.Clock.Now()
 	dead := failedJob(t, w, hook, w.Private, nil, true)
-	same(t, "state", dead.State, "dead")
-	same(t, "step", dead.Step, "deliver")
-	same(t, "reactor", dead.ReactorID, w.reactor.ID)
-	same(t, "status and line", [2]int{dead.Ran.Status, dead.Ran.Line}, [2]int{402, 7})
+	given.Same(t, "state", dead.State, "dead")
+	given.Same(t, "step", dead.Step, "deliver")
+	given.Same(t, "reactor", dead.ReactorID, w.reactor.ID)
+	given.Same(t, "status and line", [2]int{dead.Ran.Status, dead.Ran.Line}, [2]int{402, 7})
 	if dead.Ran.Took <= 0 || dead.CreatedAt.Sub(began).Abs() > time.Millisecond {
 		t.Errorf("took %s, created at %s, want a time and %s", dead.Ran.Took, dead.CreatedAt, began)
 	}
-	hook.answer(http.StatusOK)
-	before := hook.count()
+	hook.Answer(http.StatusOK)
+	before := hook.Count()
 	user := w.Owner.AsUser("ops@example.com")
 	must.Do(t, user.RetryJob(t.Context(), dead.ID))
-	wantError(t, "retry again", user.RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
+	must.Match(t, "retry again", user.RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
 	living, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{})
 	if err != nil || len(living) != 1 || living[0].State != "waiting" || living[0].Attempts != 0 {
 		t.Errorf("jobs: %+v, %v", living, err)
 	}
 	must.Do(t, w.Work(t.Context()))
-	same(t, "callbacks", hook.count()-before, 1)
+	given.Same(t, "callbacks", hook.Count()-before, 1)
 	logs := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"}))(t)
-	same(t, "newest entry", logs.Data[0].Message, "Reactor callback retried")
-	same(t, "actor of the newest entry", logs.Data[0].ActorName, "ops@example.com")
+	given.Same(t, "newest entry", logs.Data[0].Message, "Reactor callback retried")
+	given.Same(t, "actor of the newest entry", logs.Data[0].ActorName, "ops@example.com")
 }
 
 func TestADeadJobIsDiscarded(t *testing.T) {
 	t.Parallel()
-	w, hook := newReactWorld(t, failing), newReceiver(t)
+	w, hook := newReactWorld(t, failing), given.NewReceiver(t)
 	dead := failedJob(t, w, hook, w.Private, nil, true)
 	other := must.Get(w.CreateTenant(t.Context(), "Other"))(t)
-	wantError(t, "another tenant's", w.Vault.Tenant(other.ID).RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
+	must.Match(t, "another tenant's", w.Vault.Tenant(other.ID).RetryJob(t.Context(), dead.ID), vault.ErrNotFound)
 	must.Do(t, w.Owner.DiscardJob(t.Context(), dead.ID))
 	for _, id := range []uuid.UUID{dead.ID, uuid.New(), {}} {
-		wantError(t, "discard", w.Owner.DiscardJob(t.Context(), id), vault.ErrNotFound)
-		wantError(t, "retry", w.Owner.RetryJob(t.Context(), id), vault.ErrNotFound)
+		must.Match(t, "discard", w.Owner.DiscardJob(t.Context(), id), vault.ErrNotFound)
+		must.Match(t, "retry", w.Owner.RetryJob(t.Context(), id), vault.ErrNotFound)
 	}
 	jobs := must.Get(w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true}))(t)
-	same(t, "jobs", len(jobs), 0)
+	given.Same(t, "jobs", len(jobs), 0)
 }
 
 // A change of a job inside Once is part of its commit.
@@ -406,7 +403,7 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, hook := newReactWorld(t, failing), newReceiver(t)
+			w, hook := newReactWorld(t, failing), given.NewReceiver(t)
 			dead := failedJob(t, w, hook, w.Private, nil, true)
 			_, _, err := w.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 				if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
@@ -416,7 +413,7 @@ func TestADeadJobIsChangedOnce(t *testing.T) {
 			})
 			must.Do(t, err)
 			jobs := must.Get(w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true}))(t)
-			same(t, "dead jobs", len(jobs), 0)
+			given.Same(t, "dead jobs", len(jobs), 0)
 		})
 	}
 }

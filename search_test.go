@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -20,7 +21,7 @@ func many(t *testing.T, v *vaulttest.Vault, n int) []string {
 	t.Helper()
 	var out []string
 	for i := range n {
-		out = append(out, create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
+		out = append(out, given.Create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
 		if i%3 == 0 { // some are created at the same moment
 			v.Clock.Advance(time.Millisecond)
 		}
@@ -46,8 +47,8 @@ func TestListIsNewestFirstAndPaged(t *testing.T) {
 			t.Errorf("page %d of %d: %v", tt.page, tt.size, err)
 			continue
 		}
-		same(t, fmt.Sprint("page ", tt.page, " of ", tt.size), ids(page), tt.want)
-		same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 45, PageNumber: max(tt.page, 1),
+		given.Same(t, fmt.Sprint("page ", tt.page, " of ", tt.size), given.IDs(page), tt.want)
+		given.Same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 45, PageNumber: max(tt.page, 1),
 			PageSize: map[bool]int{true: 20, false: tt.size}[tt.size == 0], TotalPages: tt.pages})
 		if page.Data == nil {
 			t.Error("an empty page is not an empty array")
@@ -74,7 +75,7 @@ func TestPageBounds(t *testing.T) {
 			"proxies":      must.Err(v.Owner.ListProxies(t.Context(), vault.ListParams{PageParams: p})),
 			"tenants":      must.Err(v.ListTenants(t.Context(), p)),
 		} {
-			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
+			given.WantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
 			if slices.Contains(tt.fields, "page") && !strings.Contains(err.Error(), "from 1 to 2147483647") {
 				t.Errorf("%s, page %d: %v does not say which pages there are", name, tt.page, err)
 			}
@@ -85,11 +86,11 @@ func TestPageBounds(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
-	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
 	_, other := v.NewTenant(t, "Other")
-	create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "jane"}})
+	given.Create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "jane"}})
 	for _, tt := range []struct {
 		name string
 		p    vault.ListTokensParams
@@ -107,13 +108,13 @@ func TestListFilters(t *testing.T) {
 		{"several pairs are ANDed", vault.ListTokensParams{Metadata: map[string]string{"user": "jane", "n": "1"}}, []string{"card"}},
 		{"all kinds are ANDed", vault.ListTokensParams{IDs: []string{"tok2", "card"}, Types: []vault.TokenType{vault.TypeGeneric}, Metadata: map[string]string{"user": "jane"}}, []string{"tok2"}},
 	} {
-		found, total := list(t, v.Private, tt.p)
-		same(t, tt.name, found, tt.want)
-		same(t, tt.name+": total", total, len(tt.want))
+		found, total := given.List(t, v.Private, tt.p)
+		given.Same(t, tt.name, found, tt.want)
+		given.Same(t, tt.name+": total", total, len(tt.want))
 	}
-	wantFields(t, "NUL in an id", must.Err(v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})), "id")
+	given.WantFields(t, "NUL in an id", must.Err(v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})), "id")
 	_, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: make([]string, 1001)})
-	wantError(t, "too many ids", err, vault.ErrInvalid)
+	must.Match(t, "too many ids", err, vault.ErrInvalid)
 }
 
 // A list holds and counts only what the client may read, over all pages.
@@ -121,7 +122,7 @@ func TestListUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for i, containers := range [][]string{{"/pci/high/"}, {"/pci/low/"}, {"/pii/"}, {"/pci/low/", "/pii/"}, {"/"}, {"/pcix/"}} {
-		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
 	}
 	id := func(op, value string) vault.AccessRule {
 		return vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
@@ -133,27 +134,27 @@ func TestListUnderRules(t *testing.T) {
 		rules []vault.AccessRule
 		want  []string
 	}{
-		"a container":               {[]vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read")}, []string{"tok1", "tok0"}},
-		"two containers":            {[]vault.AccessRule{rule(1, "/pci/low/", vault.TransformReveal, "token:read"), rule(2, "/pii/", vault.TransformRedact, "token:read")}, []string{"tok3", "tok2", "tok1"}},
-		"everything":                {[]vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
-		"another permission":        {[]vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read"), rule(2, "/", vault.TransformReveal, "token:use")}, []string{"tok1", "tok0"}},
+		"a container":               {[]vault.AccessRule{given.Rule(1, "/pci/", vault.TransformReveal, "token:read")}, []string{"tok1", "tok0"}},
+		"two containers":            {[]vault.AccessRule{given.Rule(1, "/pci/low/", vault.TransformReveal, "token:read"), given.Rule(2, "/pii/", vault.TransformRedact, "token:read")}, []string{"tok3", "tok2", "tok1"}},
+		"everything":                {[]vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:read")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
+		"another permission":        {[]vault.AccessRule{given.Rule(1, "/pci/", vault.TransformReveal, "token:read"), given.Rule(2, "/", vault.TransformReveal, "token:use")}, []string{"tok1", "tok0"}},
 		"an id":                     {[]vault.AccessRule{id("equals", "tok3")}, []string{"tok3"}},
 		"a prefix of ids":           {[]vault.AccessRule{id("starts_with", "tok")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
 		"conditions that are ANDed": {[]vault.AccessRule{both}, []string{"tok2"}},
-		"nothing there":             {[]vault.AccessRule{rule(1, "/none/", vault.TransformReveal, "token:read")}, []string{}},
+		"nothing there":             {[]vault.AccessRule{given.Rule(1, "/none/", vault.TransformReveal, "token:read")}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := private(t, v, tt.rules...)
-			found, total := list(t, c, vault.ListTokensParams{})
-			same(t, "tokens", found, tt.want)
-			same(t, "total", total, len(tt.want))
+			c := given.Private(t, v, tt.rules...)
+			found, total := given.List(t, c, vault.ListTokensParams{})
+			given.Same(t, "tokens", found, tt.want)
+			given.Same(t, "total", total, len(tt.want))
 			for i := range tt.want {
-				found, total := list(t, c, vault.ListTokensParams{PageParams: vault.PageParams{Page: i + 1, Size: 1}})
-				same(t, "page", found, tt.want[i:i+1])
-				same(t, "total", total, len(tt.want))
+				found, total := given.List(t, c, vault.ListTokensParams{PageParams: vault.PageParams{Page: i + 1, Size: 1}})
+				given.Same(t, "page", found, tt.want[i:i+1])
+				given.Same(t, "total", total, len(tt.want))
 			}
-			same(t, "AllTokens gives", collect(t, c.AllTokens(t.Context(), vault.ListTokensParams{}), tokenID), tt.want)
+			given.Same(t, "AllTokens gives", collect(t, c.AllTokens(t.Context(), vault.ListTokensParams{}), tokenID), tt.want)
 		})
 	}
 }
@@ -163,10 +164,10 @@ func TestListTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"open", "half", "shut"} {
-		create(t, v.Owner.Client, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
 	}
-	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:search"), rule(2, "/half/", vault.TransformMask, "token:read", "token:search"),
-		rule(3, "/shut/", vault.TransformRedact, "token:read", "token:search"))
+	c := given.Private(t, v, given.Rule(1, "/open/", vault.TransformReveal, "token:read", "token:search"), given.Rule(2, "/half/", vault.TransformMask, "token:read", "token:search"),
+		given.Rule(3, "/shut/", vault.TransformRedact, "token:read", "token:search"))
 	listed := must.Get(c.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	found := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"}))(t)
 	byType := must.Get(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"}))(t)
@@ -178,11 +179,11 @@ func TestListTransforms(t *testing.T) {
 		return got
 	}
 	all := map[string]string{"open": `"secret"`, "half": `"XXcret"`, "shut": ""}
-	same(t, "data of the list", shown(listed), all)
-	same(t, "data of a search", shown(byType), all)
+	given.Same(t, "data of the list", shown(listed), all)
+	given.Same(t, "data of a search", shown(byType), all)
 	delete(all, "shut")
-	same(t, "data of a search over data", shown(found), all)
-	same(t, "a search over data counts", found.Pagination.TotalItems, 2)
+	given.Same(t, "data of a search over data", shown(found), all)
+	given.Same(t, "a search over data counts", found.Pagination.TotalItems, 2)
 }
 
 // A client that sees no data, or a masked client, cannot find tokens by their data,
@@ -191,9 +192,9 @@ func TestListTransforms(t *testing.T) {
 func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"data": "x"}})
-	app := private(t, v, rule(1, "/", vault.TransformReveal, "token:search"))
-	redacted := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"data": "x"}})
+	app := given.Private(t, v, given.Rule(1, "/", vault.TransformReveal, "token:search"))
+	redacted := given.Private(t, v, given.Rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for name, c := range map[string]*vault.Client{
 		"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked(), "redacted": redacted,
 	} {
@@ -203,11 +204,11 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 			after := func() error { return must.Err(c.ListTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")) }
 			page := func() error { return must.Err(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})) }
 			for _, err := range []error{page(), after()} {
-				wantError(t, name+": "+q, err, vault.ErrForbidden)
+				must.Match(t, name+": "+q, err, vault.ErrForbidden)
 			}
 		}
 		for _, q := range []string{"type:social_security_number", "metadata.data:x", `metadata."data":x`, `id:"data:1" OR id:ssn`} {
-			same(t, name+": "+q+" finds", search(t, c, q), []string{"ssn"})
+			given.Same(t, name+": "+q+" finds", search(t, c, q), []string{"ssn"})
 		}
 	}
 }
@@ -227,7 +228,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		case i == 60:
 			data = strings.Repeat(large, 10)
 		}
-		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
+		tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
 		want = append([]string{tok.ID}, want...)
 	}
 	read := func(size int) map[string]error {
@@ -238,18 +239,18 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	for name, err := range read(2) {
-		wantFields(t, name, err, "size")
+		given.WantFields(t, name, err, "size")
 		if err != nil && !strings.Contains(err.Error(), "ask for fewer") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, err := range read(1) {
-		wantError(t, name+" of one item", err, nil)
+		must.Match(t, name+" of one item", err, nil)
 	}
 	if _, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "false"}, PageParams: vault.PageParams{Size: 100}}); err != nil {
 		t.Errorf("small items: %v", err)
 	}
-	same(t, "all tokens", collect(t, v.Private.AllTokens(t.Context(), vault.ListTokensParams{}), tokenID), want)
+	given.Same(t, "all tokens", collect(t, v.Private.AllTokens(t.Context(), vault.ListTokensParams{}), tokenID), want)
 }
 
 func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
@@ -261,8 +262,8 @@ func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
 	list := func(size int) error {
 		return must.Err(v.Management.ListReactors(t.Context(), vault.ListParams{PageParams: vault.PageParams{Size: size}}))
 	}
-	wantFields(t, "five of 10 kB", list(5), "size")
-	wantError(t, "two of 10 kB", list(2), nil)
+	given.WantFields(t, "five of 10 kB", list(5), "size")
+	must.Match(t, "two of 10 kB", list(2), nil)
 }
 
 func search(t testing.TB, c *vault.Client, q string) []string {
@@ -271,19 +272,19 @@ func search(t testing.TB, c *vault.Client, q string) []string {
 	if err != nil {
 		t.Fatalf("search %s: %v", q, err)
 	}
-	same(t, "search "+q, page.Pagination.TotalItems, len(page.Data))
-	return ids(page)
+	given.Same(t, "search "+q, page.Pagination.TotalItems, len(page.Data))
+	return given.IDs(page)
 }
 
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
+	given.Create(t, v.Private, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
 	v.Clock.Advance(24 * time.Hour)
-	card := create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
+	card := given.Create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
 	v.Clock.Advance(time.Hour)
-	update(t, v.Private, "tok", `{"metadata":{"odd key":"*x:(y)"}}`)
+	given.Update(t, v.Private, "tok", `{"metadata":{"odd key":"*x:(y)"}}`)
 	for q, want := range map[string][]string{
 		"data:536-22-8726": {"ssn"}, "data:536228726": {"ssn"}, "data:8726": {"ssn"}, "data:4242": {"card"}, "data:1.5": {"tok"}, "data:87": {},
 		`metadata.user:"jane DOE"`: {"ssn"}, "metadata.User:x": {}, `metadata."odd key":"*X:(y)"`: {"tok"},
@@ -293,7 +294,7 @@ func TestSearch(t *testing.T) {
 		"created_by:" + v.Private.ApplicationID().String(): {"ssn"}, "modified_by:" + v.Private.ApplicationID().String(): {"tok"},
 		"type:card OR type:token": {"tok", "card"}, "type:card AND data:8726": {}, "NOT type:card": {"tok", "ssn"}, "!(type:card OR id:tok)": {"ssn"}, "type:token metadata.none:x": {},
 	} {
-		same(t, q+" finds", search(t, v.Private, q), want)
+		given.Same(t, q+" finds", search(t, v.Private, q), want)
 	}
 }
 
@@ -302,13 +303,13 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	v := vaulttest.New(t)
 	for _, q := range []string{"", "s3cr3t", "data:", "nope:s3cr3t", "(type:card", "type:card)", `data:"s3cr3t`, "created_at:s3cr3t", "container:s3cr3t", "created_by:s3cr3t", "id:s3cr3t*", strings.Repeat("x", 201), "data:\x00"} {
 		_, err := v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})
-		wantFields(t, q, err, "query")
-		wantSilent(t, err, "s3cr3t")
+		given.WantFields(t, q, err, "query")
+		given.WantSilent(t, err, "s3cr3t")
 	}
 	var p vault.SearchTokensParams
-	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"query":7,"page":"1","limit":2}`)), "query", "page", "limit")
+	given.WantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"query":7,"page":"1","limit":2}`)), "query", "page", "limit")
 	must.Do(t, p.UnmarshalJSON([]byte(`{"query":"type:card","page":0}`)))
-	wantFields(t, "page 0 when it is given", must.Err(v.Private.SearchTokens(t.Context(), p)), "page")
+	given.WantFields(t, "page 0 when it is given", must.Err(v.Private.SearchTokens(t.Context(), p)), "page")
 }
 
 // dice generates random tokens, queries and rules.
@@ -336,13 +337,13 @@ func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *searched {
 	p := vault.TokenParams{ID: fmt.Sprintf("%s-%03d", d.pick("a", "ab", "b"), i), Type: vault.TypeGeneric, Data: i, Metadata: doc.Metadata, SearchIndexes: append([]string{}, doc.Data...),
 		Containers: []string{d.pick(someContainers...), d.pick(someContainers...)}}
 	if d.IntN(2) == 0 {
-		p.Type, p.Data = vault.TypeCardNumber, d.pick(visa, mastercard)
+		p.Type, p.Data = vault.TypeCardNumber, d.pick(given.Visa, given.Mastercard)
 	}
 	c := v.Owner.AsUser(d.pick(someActors...))
-	tok := create(t, c.Client, p)
+	tok := given.Create(t, c.Client, p)
 	if d.IntN(3) == 0 {
 		v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
-		tok = update(t, v.Owner.AsUser(d.pick(someActors...)).Client, tok.ID, `{"metadata":{"color":"red"}}`)
+		tok = given.Update(t, v.Owner.AsUser(d.pick(someActors...)).Client, tok.ID, `{"metadata":{"color":"red"}}`)
 		doc.Metadata["color"] = "red"
 		doc.ModifiedBy, doc.ModifiedAt = tok.ModifiedBy, tok.ModifiedAt
 	}
@@ -421,7 +422,7 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 		}
 		rules, same = append(rules, r), append(same, a)
 	}
-	rules = append(rules, rule(9, "/x/", vault.TransformMask, "token:search")) // so that searching is never forbidden
+	rules = append(rules, given.Rule(9, "/x/", vault.TransformMask, "token:search")) // so that searching is never forbidden
 	same = append(same, access.Rule{Priority: 9, Container: "/x/", Transform: access.Mask, Permissions: []string{"token:search"}})
 	return rules, same
 }
@@ -446,7 +447,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 	for range 4 {
 		rules, same := d.rules()
 		grant := must.Get(access.New(same, nil))(t)
-		searchers = append(searchers, searcher{private(t, v, rules...), grant})
+		searchers = append(searchers, searcher{given.Private(t, v, rules...), grant})
 	}
 	found := 0
 	for range 150 {
@@ -469,7 +470,7 @@ func TestSearchMatchesItsDefinition(t *testing.T) {
 			}
 		}
 		got := search(t, s.c, q)
-		same(t, q+" finds", got, want)
+		given.Same(t, q+" finds", got, want)
 		found += len(got)
 	}
 	if found == 0 {

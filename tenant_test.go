@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -38,16 +41,16 @@ func TestTenantLifecycle(t *testing.T) {
 	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, vaulttest.Start.Add(time.Minute)
 	must.Same(t, "updated tenant", &want, got, unexported)
 	for _, name := range []string{"", strings.Repeat("x", 201), "a\x00"} {
-		wantFields(t, "update", must.Err(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})), "name")
-		wantFields(t, "create", must.Err(v.CreateTenant(t.Context(), name)), "name")
+		given.WantFields(t, "update", must.Err(v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})), "name")
+		given.WantFields(t, "create", must.Err(v.CreateTenant(t.Context(), name)), "name")
 	}
 	var p vault.TenantParams
-	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
+	given.WantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
 		"id", "settings.deduplicate_tokens", "settings.z")
 	second, _ := v.NewTenant(t, "Second")
 	page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
-	same(t, "tenants", []uuid.UUID{page.Data[0].ID, page.Data[1].ID}, []uuid.UUID{second.ID, v.Acme.ID})
-	wantError(t, "a tenant that does not exist", must.Err(v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)), vault.ErrNotFound)
+	given.Same(t, "tenants", []uuid.UUID{page.Data[0].ID, page.Data[1].ID}, []uuid.UUID{second.ID, v.Acme.ID})
+	must.Match(t, "a tenant that does not exist", must.Err(v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)), vault.ErrNotFound)
 }
 
 // Totals adds up the newest tenants, and counts them all.
@@ -72,24 +75,24 @@ func TestTotals(t *testing.T) {
 // Deleting a tenant destroys only its own keys and rows.
 func TestDeleteTenant(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
+	v, store := given.Spied(t)
 	_, other := v.NewTenant(t, "Other")
-	theirs := create(t, other.Client, generic)
-	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
-	c := session(t, v, vault.SessionGrant{Permissions: everything})
+	theirs := given.Create(t, other.Client, generic)
+	tok := given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
+	c := given.Session(t, v, vault.SessionGrant{Permissions: given.Everything})
 	must.Do(t, v.DeleteTenant(t.Context(), v.Acme.ID))
-	wantError(t, "the tenant", must.Err(v.Owner.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
-	wantError(t, "a session", c.HasPermission(t.Context(), "token:read"), vault.ErrUnauthenticated)
-	wantError(t, "a key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
-	wantError(t, "again", v.DeleteTenant(t.Context(), v.Acme.ID), vault.ErrNotFound)
-	same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
+	must.Match(t, "the tenant", must.Err(v.Owner.GetToken(t.Context(), tok.ID)), vault.ErrNotFound)
+	must.Match(t, "a session", c.HasPermission(t.Context(), "token:read"), vault.ErrUnauthenticated)
+	must.Match(t, "a key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+	must.Match(t, "again", v.DeleteTenant(t.Context(), v.Acme.ID), vault.ErrNotFound)
+	given.Same(t, "rows", len(store.Rows(t, v.Acme.ID, "tok")), 0)
 	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(v.Acme.ID), Limit: 10})
 	if err != nil || len(recs) != 0 {
 		t.Errorf("%d records are left (%v)", len(recs), err)
 	}
-	wantData(t, "another tenant's token", get(t, other.Client, theirs.ID).Data, `"x"`)
+	given.WantData(t, "another tenant's token", given.Get(t, other.Client, theirs.ID).Data, `"x"`)
 	page := must.Get(v.ListTenants(t.Context(), vault.PageParams{}))(t)
-	same(t, "page.Pagination.TotalItems", page.Pagination.TotalItems, 1)
+	given.Same(t, "page.Pagination.TotalItems", page.Pagination.TotalItems, 1)
 }
 
 // purgeFails is a database that cannot delete a tenant's rows.
@@ -100,7 +103,7 @@ type purgeFails struct {
 
 func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (bool, error) {
 	if p.fails {
-		return false, errDown
+		return false, given.ErrDown
 	}
 	return p.Storage.Purge(ctx, tenant, limit)
 }
@@ -109,12 +112,12 @@ func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (b
 // rest.
 func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 	t.Parallel()
-	store := sqliteAt(t, ":memory:")
+	store := given.SQLite(t, ":memory:")
 	p := &purgeFails{Storage: store, fails: true}
 	v := vaulttest.OpenStorage(t, p, nil)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
-	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
-	wantError(t, "a key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	must.Match(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), given.ErrDown)
+	must.Match(t, "a key", must.Err(v.Authenticate(t.Context(), v.PrivateKey)), vault.ErrUnauthenticated)
 	left := func() int {
 		rows := must.Get(store.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"tok"}))(t)
 		rings, err := store.Records(t.Context(), storage.ID(v.Acme.ID), "ring", []storage.ID{storage.ID(v.Acme.ID)})
@@ -123,10 +126,10 @@ func TestSweepFinishesAnInterruptedDeleteTenant(t *testing.T) {
 		}
 		return len(rows)
 	}
-	same(t, "rows after the cut", left(), 1)
+	given.Same(t, "rows after the cut", left(), 1)
 	p.fails = false
-	sweep(t, v.Vault)
-	same(t, "rows after the sweep", left(), 0)
+	given.Sweep(t, v.Vault)
+	given.Same(t, "rows after the sweep", left(), 0)
 }
 
 func TestMasterKeyText(t *testing.T) {
@@ -134,12 +137,12 @@ func TestMasterKeyText(t *testing.T) {
 	key := vault.NewKey()
 	parsed := must.Get(vault.ParseKey("\n " + key.Text() + " \n"))(t)
 	sealed := must.Get(key.Encrypt([]byte("x"), []byte("ad")))(t)
-	same(t, "the parsed key opens", string(must.Get(parsed.Decrypt(sealed, []byte("ad")))(t)), "x")
+	given.Same(t, "the parsed key opens", string(must.Get(parsed.Decrypt(sealed, []byte("ad")))(t)), "x")
 	must.Match(t, "opens with other associated data", must.Err(parsed.Decrypt(sealed, []byte("other"))), must.Text(""))
 	text := key.Text()
 	for name, bad := range map[string]string{"empty": "", "no prefix": text[9:], "cut off": text[:len(text)-1], "mistyped": text[:20] + string("12"[btoi(text[20] == '1')]) + text[21:], "longer": text + "1"} {
 		_, err := vault.ParseKey(bad)
-		wantSilent(t, err, text[9:])
+		given.WantSilent(t, err, text[9:])
 		must.Match(t, name+": taken", err, must.Text(""))
 	}
 	for _, shown := range []string{key.String(), fmt.Sprintf("%#v", key)} {
@@ -189,8 +192,8 @@ func callEach(ctx context.Context, of any, arguments map[string][]any, result fu
 		in := []reflect.Value{reflect.ValueOf(ctx)}
 		for j := 2; j < method.Type.NumIn(); j++ {
 			value := reflect.Zero(method.Type.In(j))
-			if given := arguments[method.Name]; given != nil {
-				value = reflect.ValueOf(given[j-2])
+			if some := arguments[method.Name]; some != nil {
+				value = reflect.ValueOf(some[j-2])
 			}
 			if !value.Type().AssignableTo(method.Type.In(j)) { // Once of an owner passes an owner
 				value = reflect.ValueOf(func(context.Context, *vault.Owner) (vault.StoredResponse, error) {
@@ -221,17 +224,17 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, c := range []*vault.Client{v.Public, v.Private, v.Management} {
-		get(t, v.Owner.Client, create(t, v.Owner.Client, generic).ID)
+		given.Get(t, v.Owner.Client, given.Create(t, v.Owner.Client, generic).ID)
 		if err := c.HasPermission(t.Context(), ""); err != nil {
 			t.Fatal(err) // the owner of the key is now cached
 		}
 	}
 	must.Do(t, v.Close())
-	wantError(t, "closing again", v.Close(), nil)
+	must.Match(t, "closing again", v.Close(), nil)
 	called := 0
 	closed := func(method string, err error) {
 		called++
-		wantError(t, method, err, vault.ErrClosed)
+		must.Match(t, method, err, vault.ErrClosed)
 	}
 	for _, of := range []any{v.Vault, v.Owner, v.Private} {
 		callEach(t.Context(), of, arguments(v), closed)
@@ -255,7 +258,7 @@ func TestObserverIsNotifiedOfEveryOperation(t *testing.T) {
 	for _, line := range observer.work {
 		heard = append(heard, strings.Fields(line)[2])
 	}
-	same(t, fmt.Sprintf("%d calls (-called +heard)", len(called)), heard, called)
+	given.Same(t, fmt.Sprintf("%d calls (-called +heard)", len(called)), heard, called)
 }
 
 // An operation with a canceled context changes nothing.
@@ -264,7 +267,7 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 	v := vaulttest.New(t)
 	// Their results are in memory, so no caller waits.
 	fromMemory := map[string]bool{"HasPermission": true, "Detokenize": true, "ListEntityTypes": true, "ListPermissions": true, "Authenticate": true}
-	before := entries(t, v, vault.ListLogsParams{})
+	before := given.Entries(t, v, vault.ListLogsParams{})
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, of := range []any{v.Vault, v.Owner} {
@@ -273,14 +276,14 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 			case method == "CreateSession": // is the public application's
 			case method == "OwnApplication": // the tenant has none
 			case !fromMemory[method]:
-				wantError(t, method, err, context.Canceled)
+				must.Match(t, method, err, context.Canceled)
 			case err != nil && !errors.Is(err, context.Canceled):
 				t.Errorf("%s: %v", method, err)
 			}
 		})
 	}
-	wantError(t, "CreateSession", must.Err(v.Public.CreateSession(cancelled)), context.Canceled)
-	same(t, "entries of the log", len(entries(t, v, vault.ListLogsParams{})), len(before))
+	must.Match(t, "CreateSession", must.Err(v.Public.CreateSession(cancelled)), context.Canceled)
+	given.Same(t, "entries of the log", len(given.Entries(t, v, vault.ListLogsParams{})), len(before))
 }
 
 // Zero values are refused or have a meaning. They never panic, and their errors are
@@ -323,13 +326,13 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 		"an empty key": {&vault.Key{}, 0, "master key"},
 		"a bad config": {vault.NewKey(), -1, "Config.LogRetention"},
 	} {
-		store, runtime := sqliteAt(t, ":memory:"), &closable{}
+		store, runtime := given.SQLite(t, ":memory:"), &closable{}
 		_, err := vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, LogRetention: test.keep})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		wantError(t, name+": the store", store.Ping(t.Context()), vault.ErrClosed)
-		same(t, name+": the runtime was closed", runtime.closed, 1)
+		must.Match(t, name+": the store", store.Ping(t.Context()), vault.ErrClosed)
+		given.Same(t, name+": the runtime was closed", runtime.closed, 1)
 	}
 	must.Match(t, "opened without a store", must.Err(vault.Open(t.Context(), nil, vault.NewKey(), nil)), must.Text(""))
 }
@@ -339,9 +342,9 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, script.ErrClosed })
-	wantError(t, "run", must.Err(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrClosed)
+	must.Match(t, "run", must.Err(w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})), vault.ErrClosed)
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: checking(func(string) error { return script.ErrClosed })})
-	wantError(t, "check", must.Err(v.Owner.CreateReactor(t.Context(), reactorParams("r"))), vault.ErrClosed)
+	must.Match(t, "check", must.Err(v.Owner.CreateReactor(t.Context(), given.ReactorParams("r"))), vault.ErrClosed)
 }
 
 // A patch of the tenant changes only the fields it names.
@@ -359,13 +362,13 @@ func TestPatchTenant(t *testing.T) {
 		}{}, vault.TenantParams{Name: "New"}},
 	} {
 		got := must.Get(v.Management.PatchTenant(t.Context(), step.patch))(t)
-		same(t, "patched", vault.TenantParams{Name: got.Name, Settings: got.Settings}, step.want)
-		same(t, "the secret after a patch", got.WebhookSecret, v.Acme.WebhookSecret)
+		given.Same(t, "patched", vault.TenantParams{Name: got.Name, Settings: got.Settings}, step.want)
+		given.Same(t, "the secret after a patch", got.WebhookSecret, v.Acme.WebhookSecret)
 	}
 	for patch, field := range map[string]string{`{"name":null}`: "name", `{"nope":1}`: "nope", `[]`: ""} {
-		wantFields(t, patch, must.Err(v.Management.PatchTenant(t.Context(), vault.JSON(patch))), field)
+		given.WantFields(t, patch, must.Err(v.Management.PatchTenant(t.Context(), vault.JSON(patch))), field)
 	}
-	wantError(t, "a private application", must.Err(v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))), vault.ErrForbidden)
+	must.Match(t, "a private application", must.Err(v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))), vault.ErrForbidden)
 }
 
 func stats(t testing.TB, c *vault.Owner) *vault.Stats {
@@ -377,10 +380,10 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	shops.each(t, nil, func(t *testing.T, s *shop) {
 		before := stats(t, s.Owner)
-		create(t, s.Owner.Client, aCard("one"))
-		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})
-		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/"}})
-		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: s.Clock.Now().Add(time.Minute)})
+		given.Create(t, s.Owner.Client, aCard("one"))
+		given.Create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})
+		given.Create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/"}})
+		given.Create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: s.Clock.Now().Add(time.Minute)})
 		must.Get(s.Public.CreateSession(t.Context()))(t)
 		made := s.Clock.Now()
 		s.Clock.Advance(2 * time.Minute)
@@ -392,9 +395,9 @@ func TestStats(t *testing.T) {
 			Sessions:          1,
 			Keys:              []vault.DataKeyStats{{Version: 1, State: "primary", CreatedAt: made}},
 		}
-		same(t, "stats", stats(t, s.Owner), want)
+		given.Same(t, "stats", stats(t, s.Owner), want)
 		s.Clock.Advance(2 * time.Minute)
-		same(t, "sessions", stats(t, s.Owner).Sessions, 0)
+		given.Same(t, "sessions", stats(t, s.Owner).Sessions, 0)
 	})
 }
 
@@ -407,7 +410,7 @@ func TestStatsOfKeys(t *testing.T) {
 	must.Do(t, v.RotateDataKeys(t.Context(), v.Owner.TenantID(), nil))
 	got := stats(t, v.Owner)
 	want := []vault.DataKeyStats{{Version: 1, State: "destroyed", CreatedAt: made}, {Version: 2, State: "primary", CreatedAt: rotated}}
-	same(t, fmt.Sprintf("rotated %s, keys", got.RotatedAt), got.Keys, want)
+	given.Same(t, fmt.Sprintf("rotated %s, keys", got.RotatedAt), got.Keys, want)
 }
 
 // A sweep deletes expired rows in all tenants, and nothing else.
@@ -418,36 +421,31 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	soon := vaulttest.Start.Add(30 * time.Minute)
 	const chunk = 250 // more than one change holds
 	for i := range chunk {
-		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
 	}
-	create(t, other.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
-	create(t, other.Client, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
-	session(t, v, vault.SessionGrant{Permissions: everything})
-	same(t, "nothing is due", sweep(t, v.Vault), vault.Swept{})
+	given.Create(t, other.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}, ExpiresAt: soon})
+	given.Create(t, other.Client, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}})
+	given.Session(t, v, vault.SessionGrant{Permissions: given.Everything})
+	given.Same(t, "nothing is due", given.Sweep(t, v.Vault), vault.Swept{})
 	v.Clock.Advance(30 * time.Minute)
-	same(t, "after half an hour", sweep(t, v.Vault), vault.Swept{Tokens: chunk + 1, Sessions: 1})
+	given.Same(t, "after half an hour", given.Sweep(t, v.Vault), vault.Swept{Tokens: chunk + 1, Sessions: 1})
 	v.Clock.Advance(30 * time.Minute)
-	same(t, "after an hour", sweep(t, v.Vault), vault.Swept{CVCs: 1})
-	same(t, "again", sweep(t, v.Vault), vault.Swept{})
-	found, _ := list(t, other.Client, vault.ListTokensParams{})
-	same(t, "what is left", found, []string{"kept"})
-	same(t, "log of an expired token", operations(t, v, "tok7"), []string{"create", "expire"})
+	given.Same(t, "after an hour", given.Sweep(t, v.Vault), vault.Swept{CVCs: 1})
+	given.Same(t, "again", given.Sweep(t, v.Vault), vault.Swept{})
+	found, _ := given.List(t, other.Client, vault.ListTokensParams{})
+	given.Same(t, "what is left", found, []string{"kept"})
+	given.Same(t, "log of an expired token", given.Operations(t, v, "tok7"), []string{"create", "expire"})
 	page := must.Get(other.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "kept", PageParams: vault.PageParams{Size: 5}}))(t)
-	same(t, "message about a cvc", page.Data[1].Message, "Card cvc expired") // before the read of the list
-	get(t, v.Private, create(t, v.Private, generic).ID)                      // the applications still exist
-}
-
-func sweep(t testing.TB, v *vault.Vault) vault.Swept {
-	t.Helper()
-	return must.Get(v.Sweep(t.Context()))(t)
+	given.Same(t, "message about a cvc", page.Data[1].Message, "Card cvc expired") // before the read of the list
+	given.Get(t, v.Private, given.Create(t, v.Private, generic).ID)                // the applications still exist
 }
 
 // Idempotency records are deleted after 24 hours.
 func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
+	v, store := given.Spied(t)
 	var key storage.Key
-	store.before = func(call string, ch *storage.Change) error {
+	store.Before = func(call string, ch *storage.Change) error {
 		if call == "Write" && ch.Claim != nil {
 			key = ch.Claim.Key
 		}
@@ -456,49 +454,49 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 	var runs atomic.Int32
 	replays(t, "the first", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, generic)))
 	v.Clock.Advance(24*time.Hour - time.Microsecond)
-	sweep(t, v.Vault)
-	wantError(t, "before 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), nil)
+	given.Sweep(t, v.Vault)
+	must.Match(t, "before 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), nil)
 	v.Clock.Advance(time.Microsecond)
-	sweep(t, v.Vault)
-	wantError(t, "after 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), storage.ErrNotFound)
+	given.Sweep(t, v.Vault)
+	must.Match(t, "after 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), storage.ErrNotFound)
 }
 
 // Several nodes may sweep at once, while tokens are patched.
 func TestConcurrentSweeps(t *testing.T) {
 	t.Parallel()
-	vaults, clock := nodes(t)
-	tenant := tenantOf(t, vaults[0])
+	vaults, clock := given.Nodes(t)
+	tenant := given.TenantOf(t, vaults[0])
 	for i := range 100 {
-		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: vaulttest.Start.Add(time.Hour)})
-		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+		given.Create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: vaulttest.Start.Add(time.Hour)})
+		given.Create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}})
 	}
 	clock.Advance(time.Hour)
 	var wg sync.WaitGroup
 	for i := range 4 {
-		wg.Go(func() { sweep(t, vaults[i%2]) })
+		wg.Go(func() { given.Sweep(t, vaults[i%2]) })
 	}
 	wg.Go(func() {
 		for i := range 20 {
-			update(t, tenant, fmt.Sprintf("card%d", i), `{"metadata":{"k":"v"}}`)
+			given.Update(t, tenant, fmt.Sprintf("card%d", i), `{"metadata":{"k":"v"}}`)
 		}
 	})
 	wg.Wait()
-	same(t, "what is left to sweep", sweep(t, vaults[0]), vault.Swept{})
-	_, total := list(t, tenant, vault.ListTokensParams{})
-	same(t, "tokens", total, 100)
+	given.Same(t, "what is left to sweep", given.Sweep(t, vaults[0]), vault.Swept{})
+	_, total := given.List(t, tenant, vault.ListTokensParams{})
+	given.Same(t, "tokens", total, 100)
 	page := must.Get(tenant.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "tok7"}))(t)
-	same(t, "the log", page.Pagination.TotalItems, 2)
+	given.Same(t, "the log", page.Pagination.TotalItems, 2)
 }
 
 // A vault sweeps in the background.
 func TestVaultSweepsInTheBackground(t *testing.T) {
 	t.Parallel()
-	store, clock := sqliteAt(t, ":memory:"), vaulttest.NewClock(vaulttest.Start)
-	v := openVault(t, store, vault.NewKey(), vault.Config{Now: clock.Now, SweepEvery: time.Millisecond})
-	tenant := tenantOf(t, v)
-	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	store, clock := given.SQLite(t, ":memory:"), vaulttest.NewClock(vaulttest.Start)
+	v := given.Open(t, store, vault.NewKey(), vault.Config{Now: clock.Now, SweepEvery: time.Millisecond})
+	tenant := given.TenantOf(t, v)
+	tok := given.Create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	clock.Advance(time.Hour)
-	eventually(t, "the row is deleted", func() bool {
+	given.Eventually(t, "the row is deleted", func() bool {
 		rows, err := store.Tokens(t.Context(), storage.ID(tenant.TenantID()), []string{tok.ID})
 		return err == nil && len(rows) == 0
 	})
@@ -508,23 +506,23 @@ func TestVaultSweepsInTheBackground(t *testing.T) {
 // deleted does not stop the rest of the sweep.
 func TestSweepFails(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	v, store := given.Spied(t)
+	given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
-	store.before = func(string, *storage.Change) error { return errDown }
-	wantError(t, "while the database is down", must.Err(v.Sweep(t.Context())), errDown)
+	store.Before = func(string, *storage.Change) error { return given.ErrDown }
+	must.Match(t, "while the database is down", must.Err(v.Sweep(t.Context())), given.ErrDown)
 	var swept bool
-	store.before = func(method string, c *storage.Change) error {
+	store.Before = func(method string, c *storage.Change) error {
 		swept = swept || method == "Sweep"
 		if c != nil && len(c.DeleteTokens) > 0 {
-			return errDown
+			return given.ErrDown
 		}
 		return nil
 	}
-	wantError(t, "a token that cannot be deleted", must.Err(v.Sweep(t.Context())), errDown)
-	same(t, "the storage was swept", swept, true)
-	store.before = nil
-	same(t, "when it is back", sweep(t, v.Vault), vault.Swept{Tokens: 1})
+	must.Match(t, "a token that cannot be deleted", must.Err(v.Sweep(t.Context())), given.ErrDown)
+	given.Same(t, "the storage was swept", swept, true)
+	store.Before = nil
+	given.Same(t, "when it is back", given.Sweep(t, v.Vault), vault.Swept{Tokens: 1})
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := v.Sweep(cancelled); err != nil && !errors.Is(err, context.Canceled) {
@@ -597,12 +595,59 @@ func (p *purgeNever) LogTenants(ctx context.Context, before time.Time, after sto
 // if the tenant has very many.
 func TestRetentionDoesNotWaitForDeletedTenants(t *testing.T) {
 	t.Parallel()
-	p := &purgeNever{purgeFails: purgeFails{Storage: sqliteAt(t, ":memory:"), fails: true}}
+	p := &purgeNever{purgeFails: purgeFails{Storage: given.SQLite(t, ":memory:"), fails: true}}
 	v := vaulttest.OpenStorage(t, p, &vault.Config{LogRetention: 24 * time.Hour})
-	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
+	must.Match(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), given.ErrDown)
 	p.fails, p.looked = false, 0
 	must.Get(v.Sweep(t.Context()))(t)
 	if p.purged == 0 || p.lookedBefore == 0 {
 		t.Errorf("%d calls of Purge after %d of LogTenants", p.purged, p.lookedBefore)
+	}
+}
+
+// skewed is a database whose clock differs from this machine's.
+type skewed struct {
+	storage.Storage
+	ahead time.Duration
+}
+
+func (s skewed) ClockAhead(context.Context) (time.Duration, error) { return s.ahead, nil }
+
+func TestSkewedClockDeletesNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ahead time.Duration
+		now   func() time.Time
+		keeps bool
+	}{
+		"right":                    {ahead: 20 * time.Second},
+		"ahead":                    {ahead: time.Hour, keeps: true},
+		"behind":                   {ahead: -time.Hour, keeps: true},
+		"a clock of the program's": {ahead: time.Hour, now: time.Now},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
+			past := given.Open(t, given.SQLite(t, path), key, vault.Config{Now: vaulttest.NewClock(time.Now().Add(-2 * time.Hour)).Now})
+			tenant := must.Get(past.CreateTenant(t.Context(), "Acme"))(t)
+			token := vault.TokenParams{ID: "expired-token", Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Now().Add(-time.Hour)}
+			given.Create(t, past.Tenant(tenant.ID).Client, token)
+
+			var log strings.Builder
+			cfg := vault.Config{Now: test.now, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			v := given.Open(t, skewed{given.SQLite(t, path), test.ahead}, key, cfg)
+			given.Same(t, "a warning in "+log.String(), strings.Contains(log.String(), "clock"), test.keeps)
+			if got := v.ClockAhead(); test.now == nil && got != test.ahead {
+				t.Errorf("ClockAhead is %v, want %v", got, test.ahead)
+			}
+			swept, err := v.Sweep(t.Context())
+			if errors.Is(err, vault.ErrUnavailable) != test.keeps || (swept.Tokens == 0) != test.keeps {
+				t.Errorf("swept %+v, %v", swept, err)
+			}
+			token.ExpiresAt = time.Time{}
+			if _, err := v.Tenant(tenant.ID).CreateToken(t.Context(), token); errors.Is(err, vault.ErrUnavailable) != test.keeps {
+				t.Errorf("a create in the place of the expired token: %v", err)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -23,9 +25,9 @@ import (
 func TestCreateTokenReturnsTheTokenMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := revealing(t, v)
+	c := given.Revealing(t, v)
 	expires := vaulttest.Start.Add(time.Hour)
-	got := create(t, c, vault.TokenParams{
+	got := given.Create(t, c, vault.TokenParams{
 		ID: "my-token", Type: vault.TypeGeneric, Data: map[string]string{"name": "Jane Doe"},
 		Mask:       map[string]string{"name": "{{ data.name | reveal_last: 3 }}", "kind": "person"},
 		Containers: []string{"/PII/High/", "/general/"}, Metadata: map[string]string{"user": "7"},
@@ -41,16 +43,16 @@ func TestCreateTokenReturnsTheTokenMasked(t *testing.T) {
 		SearchIndexes: []string{"{{ data.name }}"}, FingerprintExpression: "{{ data.name | downcase }}", ExpiresAt: expires,
 		CreatedBy: c.ApplicationID(), CreatedAt: vaulttest.Start,
 	}
-	same(t, "created token", got, want)
+	given.Same(t, "created token", got, want)
 	want.Data, want.Transform = vault.JSON(`{"name":"Jane Doe"}`), vault.TransformReveal
-	same(t, "token read with reveal", get(t, c, got.ID), want)
+	given.Same(t, "token read with reveal", given.Get(t, c, got.ID), want)
 }
 
 func TestCreateTokenAssignsUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	wantError(t, "the id as a UUID", must.Err(uuid.Parse(tok.ID)), nil)
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	must.Match(t, "the id as a UUID", must.Err(uuid.Parse(tok.ID)), nil)
 }
 
 func TestCreateTokenReadsItsJSONStrictly(t *testing.T) {
@@ -73,13 +75,13 @@ func TestCreateTokenReadsItsJSONStrictly(t *testing.T) {
 		`{"type":"token","data":"s3cr3t"`:   {""},
 		`{"type":"token","data":"s3cr3t"}x`: {""},
 	} {
-		_, err := createJSON(t, v.Private, body)
-		wantFields(t, body, err, fields...)
-		wantSilent(t, err, "s3cr3t")
+		_, err := given.CreateJSON(t, v.Private, body)
+		given.WantFields(t, body, err, fields...)
+		given.WantSilent(t, err, "s3cr3t")
 	}
-	tok := must.Get(createJSON(t, v.Private, `{"type":"token","data":"secret","id":null,"mask":null,"containers":null,"metadata":null,
+	tok := must.Get(given.CreateJSON(t, v.Private, `{"type":"token","data":"secret","id":null,"mask":null,"containers":null,"metadata":null,
 		"search_indexes":null,"fingerprint_expression":null,"deduplicate_token":null,"expires_at":null}`))(t)
-	wantData(t, "data", tok.Data, `"XXcret"`)
+	given.WantData(t, "data", tok.Data, `"XXcret"`)
 }
 
 func TestTokenIDRules(t *testing.T) {
@@ -91,7 +93,7 @@ func TestTokenIDRules(t *testing.T) {
 		"a'b", `a"b`, "a`b", "a:b", "\u00a0abc",
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "data"})
-		wantFields(t, "id "+id, err, "id")
+		given.WantFields(t, "id "+id, err, "id")
 	}
 	for _, id := range []string{"abc", strings.Repeat("ä", 400), "a b.c-d_e~f,g;h@i!j$k*(l)", "日本語", "Search", "searching"} {
 		tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "data"})
@@ -99,15 +101,15 @@ func TestTokenIDRules(t *testing.T) {
 			t.Errorf("id %s: %v", id, err)
 			continue
 		}
-		same(t, "id", get(t, v.Private, tok.ID).ID, id)
+		given.Same(t, "id", given.Get(t, v.Private, tok.ID).ID, id)
 	}
 }
 
 // Of several concurrent creates with one id, one succeeds.
 func TestConcurrentCreatesOfOneID(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t)
-	tenant := tenantOf(t, vaults[0])
+	vaults, _ := given.Nodes(t)
+	tenant := given.TenantOf(t, vaults[0])
 	var wins, conflicts atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -124,26 +126,26 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	same(t, "winners", wins.Load(), 1)
-	same(t, "conflicts", conflicts.Load(), 7)
+	given.Same(t, "winners", wins.Load(), 1)
+	given.Same(t, "conflicts", conflicts.Load(), 7)
 }
 
 // The JSON of a token omits absent fields.
 func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
+	tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
 	for what, tt := range map[string]struct {
 		tok  *vault.Token
 		want string
 	}{
-		"redacted":  {get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id transform type"},
-		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id transform type"},
+		"redacted":  {given.Get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id transform type"},
+		"duplicate": {given.Create(t, v.Public, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: new(true)}), "containers fingerprint id tenant_id transform type"},
 	} {
 		text := must.Get(json.Marshal(tt.tok))(t)
 		var fields map[string]any
 		must.Do(t, json.Unmarshal(text, &fields))
-		same(t, what, strings.Join(slices.Sorted(maps.Keys(fields)), " "), tt.want)
+		given.Same(t, what, strings.Join(slices.Sorted(maps.Keys(fields)), " "), tt.want)
 	}
 }
 
@@ -151,8 +153,8 @@ func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 func TestTokenIDMustNotRevealData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	card := vault.CardData{Number: visa}
-	bank := vault.BankData{RoutingNumber: routing, AccountNumber: "123456789"}
+	card := vault.CardData{Number: given.Visa}
+	bank := vault.BankData{RoutingNumber: given.Routing, AccountNumber: "123456789"}
 	for _, tt := range []struct {
 		id   string
 		typ  vault.TokenType
@@ -165,9 +167,9 @@ func TestTokenIDMustNotRevealData(t *testing.T) {
 		{"536-22-8726", vault.TypeSocialSecurityNumber, "536228726"},
 		{"536228726", vault.TypeEmployerIDNumber, "536-22-8726"},
 		{"user 536-22-8726", vault.TypeEmployerIDNumber, "536-22-8726"},
-		{visa, vault.TypeCardNumber, visa},
-		{"card-" + visa + "-x", vault.TypeCardNumber, visa},
-		{"card-" + visa, vault.TypeCard, card},
+		{given.Visa, vault.TypeCardNumber, given.Visa},
+		{"card-" + given.Visa + "-x", vault.TypeCardNumber, given.Visa},
+		{"card-" + given.Visa, vault.TypeCard, card},
 		{"4242-4242-4242-4242", vault.TypeCard, card},
 		{"acct.123456789", vault.TypeBank, bank},
 		{"acct.123456789", vault.TypeUSBankAccountNumber, "123456789"},
@@ -176,28 +178,28 @@ func TestTokenIDMustNotRevealData(t *testing.T) {
 		{"card-{{ data.number }}", vault.TypeCard, card},
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: tt.id, Type: tt.typ, Data: tt.data})
-		wantFields(t, "id "+tt.id, err, "id")
-		wantSilent(t, err, "secret", visa, "123456789", "536-22", "536228726")
+		given.WantFields(t, "id "+tt.id, err, "id")
+		given.WantSilent(t, err, "secret", given.Visa, "123456789", "536-22", "536228726")
 	}
 	for _, id := range []string{"card-4242", "secretly"} {
-		create(t, v.Private, vault.TokenParams{ID: id, Type: vault.TypeCard, Data: card})
+		given.Create(t, v.Private, vault.TokenParams{ID: id, Type: vault.TypeCard, Data: card})
 	}
 }
 
 func TestTokenIDExpression(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{ID: "{{ data.number | alias_card: false, true }}", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
-	if len(tok.ID) != 16 || !strings.HasSuffix(tok.ID, "4242") || tok.ID == visa {
+	tok := given.Create(t, v.Private, vault.TokenParams{ID: "{{ data.number | alias_card: false, true }}", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
+	if len(tok.ID) != 16 || !strings.HasSuffix(tok.ID, "4242") || tok.ID == given.Visa {
 		t.Errorf("the alias of a card is %d characters long, ending in %s", len(tok.ID), tok.ID[len(tok.ID)-4:])
 	}
-	tok = create(t, v.Private, vault.TokenParams{ID: "order {{ data.n }}", Type: vault.TypeGeneric, Data: map[string]int{"n": 17}})
-	same(t, "id with text around the expression", tok.ID, "order 17")
+	tok = given.Create(t, v.Private, vault.TokenParams{ID: "order {{ data.n }}", Type: vault.TypeGeneric, Data: map[string]int{"n": 17}})
+	given.Same(t, "id with text around the expression", tok.ID, "order 17")
 	for _, id := range []string{"{{ data", "{{ nothing }}", "{{ data | no_such_filter }}", "{{ data.missing }}", "{{ data.list }}", "{{ data.x | slice: 0, 2 }}"} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric,
 			Data: map[string]any{"x": "s3cr3t", "list": []int{1}}})
-		wantFields(t, "id "+id, err, "id")
-		wantSilent(t, err, "s3cr3t")
+		given.WantFields(t, "id "+id, err, "id")
+		given.WantSilent(t, err, "s3cr3t")
 	}
 }
 
@@ -206,7 +208,7 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	p := vault.TokenParams{ID: "{{ 'constant' }}", Type: vault.TypeGeneric, Data: "x"}
-	same(t, "the first id", create(t, v.Private, p).ID, "constant")
+	given.Same(t, "the first id", given.Create(t, v.Private, p).ID, "constant")
 	const request = `{"type":"token","data":"x","id":"{{ 'constant' }}"}`
 	createIn := map[string]func() (string, error){
 		"CreateToken": func() (string, error) {
@@ -215,10 +217,10 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 		},
 		"Tokenize": func() (string, error) {
 			out, err := v.Private.Tokenize(t.Context(), vault.JSON(request))
-			return field(t, out, "id"), err
+			return given.Field(t, out, "id"), err
 		},
 		"CreateToken in Once": func() (id string, err error) {
-			_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "1"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
+			_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "1"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				tok, err := c.CreateToken(ctx, p)
 				id = tok.ID
 				return vault.StoredResponse{}, err
@@ -226,9 +228,9 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 			return id, err
 		},
 		"Tokenize in Once": func() (id string, err error) {
-			_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "2"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
+			_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "2"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				out, err := c.Tokenize(ctx, vault.JSON(request))
-				id = field(t, out, "id")
+				id = given.Field(t, out, "id")
 				return vault.StoredResponse{}, err
 			})
 			return id, err
@@ -240,8 +242,8 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		wantError(t, name+": the id is "+id, must.Err(uuid.Parse(id)), nil)
-		wantData(t, name, get(t, v.Owner.Client, id).Data, `"x"`)
+		must.Match(t, name+": the id is "+id, must.Err(uuid.Parse(id)), nil)
+		given.WantData(t, name, given.Get(t, v.Owner.Client, id).Data, `"x"`)
 	}
 }
 
@@ -268,16 +270,16 @@ func TestMetadataBounds(t *testing.T) {
 		{"invalid UTF-8 in a key", map[string]string{"k\xff": "a"}, "metadata"},
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Metadata: tt.metadata})
-		wantFields(t, tt.name, err, tt.field)
+		given.WantFields(t, tt.name, err, tt.field)
 	}
-	_, err := createJSON(t, v.Private, `{"type":"token","data":"x","metadata":{"k":"\ud800"}}`)
-	wantFields(t, "a lone surrogate", err, "metadata.k")
+	_, err := given.CreateJSON(t, v.Private, `{"type":"token","data":"x","metadata":{"k":"\ud800"}}`)
+	given.WantFields(t, "a lone surrogate", err, "metadata.k")
 	delete(many, strings.Repeat("k", 51))
 	many["k"] = strings.Repeat("ä", 1000)
 	many[strings.Repeat("ä", 100)] = ""
 	delete(many, "kk")
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Metadata: many})
-	same(t, "metadata", get(t, v.Private, tok.ID).Metadata, many)
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Metadata: many})
+	given.Same(t, "metadata", given.Get(t, v.Private, tok.ID).Metadata, many)
 }
 
 func TestContainerRules(t *testing.T) {
@@ -285,7 +287,7 @@ func TestContainerRules(t *testing.T) {
 	v := vaulttest.New(t)
 	for _, bad := range []string{"", "a", "/a", "a/", "//", "/a//b/", "/a b/", "/ä/", "/a/../b/", "/a.b/", "/a\x00/"} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/ok/", bad}})
-		wantFields(t, "container "+bad, err, "containers[1]")
+		given.WantFields(t, "container "+bad, err, "containers[1]")
 	}
 	eleven := strings.Split(strings.Repeat("/a/ ", 10)+"/a/", " ")
 	for i := range eleven {
@@ -293,12 +295,12 @@ func TestContainerRules(t *testing.T) {
 	}
 	for name, bad := range map[string][]string{"none": {}, "eleven": eleven} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: bad})
-		wantFields(t, name, err, "containers")
+		given.WantFields(t, name, err, "containers")
 	}
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: eleven[:10]})
-	same(t, "ten containers", len(tok.Containers), 10)
-	tok = create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/PCI/Low-1_x/", "/pci/low-1_x/", "/"}})
-	same(t, "containers", tok.Containers, []string{"/pci/low-1_x/", "/"})
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: eleven[:10]})
+	given.Same(t, "ten containers", len(tok.Containers), 10)
+	tok = given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/PCI/Low-1_x/", "/pci/low-1_x/", "/"}})
+	given.Same(t, "containers", tok.Containers, []string{"/pci/low-1_x/", "/"})
 }
 
 func TestSearchIndexRules(t *testing.T) {
@@ -307,14 +309,14 @@ func TestSearchIndexRules(t *testing.T) {
 	data := map[string]any{"s": "s3cr3t", "empty": "", "list": []string{"s3cr3t"}, "n": 7}
 	for _, bad := range []string{"{{ data.missing }}", "{{ data.empty }}", "{{ data.list }}", "{{ data }}", "{{ data.s | plus: 1 }}", "{{ data.s", "{{ data.s | nope }}", ""} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, SearchIndexes: []string{"{{ data.s }}", bad}})
-		wantFields(t, "index "+bad, err, "search_indexes[1]")
-		wantSilent(t, err, "s3cr3t")
+		given.WantFields(t, "index "+bad, err, "search_indexes[1]")
+		given.WantSilent(t, err, "s3cr3t")
 	}
 	eleven := strings.Split(strings.Repeat("{{ data.s }},", 10)+"{{ data.s }}", ",")
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, SearchIndexes: eleven})
-	wantFields(t, "eleven indexes", err, "search_indexes")
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
-	same(t, "an empty list restores the default", len(tok.SearchIndexes), 0)
+	given.WantFields(t, "eleven indexes", err, "search_indexes")
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
+	given.Same(t, "an empty list restores the default", len(tok.SearchIndexes), 0)
 }
 
 func TestMaskRules(t *testing.T) {
@@ -326,17 +328,17 @@ func TestMaskRules(t *testing.T) {
 		`{"a":"{{ data | json: '$.nothing' }}"}`: "mask.a",
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, Mask: vault.JSON(mask)})
-		wantFields(t, "mask "+mask, err, path)
-		wantSilent(t, err, "s3cr3t")
+		given.WantFields(t, "mask "+mask, err, path)
+		given.WantSilent(t, err, "s3cr3t")
 	}
 	for mask, want := range map[string]string{
 		`"hidden"`: `"hidden"`, `7`: `7`, `false`: `false`, `[]`: `[]`,
 		`{"n":"{{ data.n }}","name":"{{ data.name | reveal_last: 2 }}!"}`: `{"n":7,"name":"XXXX3t!"}`,
 		`["{{ data.n }}","n={{ data.n }}"]`:                               `[7,"n=7"]`,
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Mask: vault.JSON(mask)})
-		wantData(t, "data under mask "+mask, tok.Data, want)
-		wantData(t, "mask", tok.Mask, mask)
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Mask: vault.JSON(mask)})
+		given.WantData(t, "data under mask "+mask, tok.Data, want)
+		given.WantData(t, "mask", tok.Mask, mask)
 	}
 }
 
@@ -344,25 +346,25 @@ func TestSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 1000, MaxTokens: 3})
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000)})
-	wantError(t, "CreateToken", err, vault.ErrTooLarge)
+	must.Match(t, "CreateToken", err, vault.ErrTooLarge)
 	text, half := `"`+strings.Repeat("x", 1000)+`"`, strings.Repeat("x", 499)
 	for _, document := range []any{vault.JSON(text), json.RawMessage(text), []string{half, half}} {
-		wantError(t, fmt.Sprintf("Tokenize of a %T", document), must.Err(v.Private.Tokenize(t.Context(), document)), vault.ErrTooLarge)
-		wantError(t, fmt.Sprintf("Detokenize of a %T", document), must.Err(v.Private.Detokenize(t.Context(), document)), vault.ErrTooLarge)
+		must.Match(t, fmt.Sprintf("Tokenize of a %T", document), must.Err(v.Private.Tokenize(t.Context(), document)), vault.ErrTooLarge)
+		must.Match(t, fmt.Sprintf("Detokenize of a %T", document), must.Err(v.Private.Detokenize(t.Context(), document)), vault.ErrTooLarge)
 	}
-	wantError(t, "1000 bytes of JSON", must.Err(v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)})), nil)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": strings.Repeat("x", 700)}})
+	must.Match(t, "1000 bytes of JSON", must.Err(v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)})), nil)
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": strings.Repeat("x", 700)}})
 	if _, err := v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
 		t.Error("an update makes the token larger than the limit")
 	}
 	deep := strings.Repeat("[", 201) + strings.Repeat("]", 201)
 	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(deep)})
-	wantError(t, "deep JSON", err, vault.ErrInvalid)
+	must.Match(t, "deep JSON", err, vault.ErrInvalid)
 	if _, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c"]`)); err != nil {
 		t.Errorf("as many tokens as allowed: %v", err)
 	}
-	wantFields(t, "one token too many", must.Err(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))), "")
-	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 4 {
+	given.WantFields(t, "one token too many", must.Err(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))), "")
+	if _, total := given.List(t, v.Private, vault.ListTokensParams{}); total != 4 {
 		t.Errorf("%d tokens are stored, want 4", total)
 	}
 }
@@ -370,33 +372,33 @@ func TestSizeIsBounded(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	print := func(c *vault.Client, p vault.TokenParams) string { return create(t, c, p).Fingerprint }
-	number := print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa})
-	same(t, "same type and value", print(v.Owner.Client, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}), number)
+	print := func(c *vault.Client, p vault.TokenParams) string { return given.Create(t, c, p).Fingerprint }
+	number := print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: given.Visa})
+	given.Same(t, "same type and value", print(v.Owner.Client, vault.TokenParams{Type: vault.TypeCardNumber, Data: given.Visa}), number)
 	_, other := v.NewTenant(t, "Other")
 	for name, f := range map[string]string{
-		"another value":  print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: mastercard}),
-		"another type":   print(v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: visa}),
-		"another tenant": print(other.Client, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}),
+		"another value":  print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: given.Mastercard}),
+		"another type":   print(v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: given.Visa}),
+		"another tenant": print(other.Client, vault.TokenParams{Type: vault.TypeCardNumber, Data: given.Visa}),
 	} {
 		if f == number || f == "" {
 			t.Errorf("%s has fingerprint %q", name, f)
 		}
 	}
-	same(t, "a card's expiry does not count",
-		print(v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030}}),
-		print(v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "999"}}))
-	same(t, "dashes do not count",
+	given.Same(t, "a card's expiry does not count",
+		print(v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, ExpirationYear: 2030}}),
+		print(v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "999"}}))
+	given.Same(t, "dashes do not count",
 		print(v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726"}),
 		print(v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536228726"}))
 	byUser := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", Metadata: map[string]string{"user": "7"}, FingerprintExpression: "{{ metadata.user }}"}
 	first := print(v.Private, byUser)
 	byUser.Data = "b"
-	same(t, "an expression over metadata", print(v.Private, byUser), first)
+	given.Same(t, "an expression over metadata", print(v.Private, byUser), first)
 	for _, bad := range []string{"{{ data.x", "{{ data | plus: 1 }}", "{{ data.missing }}", "{{ data | nope }}"} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", FingerprintExpression: bad})
-		wantFields(t, bad, err, "fingerprint_expression")
-		wantSilent(t, err, "s3cr3t")
+		given.WantFields(t, bad, err, "fingerprint_expression")
+		given.WantSilent(t, err, "s3cr3t")
 	}
 }
 
@@ -404,13 +406,9 @@ func TestFingerprint(t *testing.T) {
 func TestCreateTokenReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	_, err := createJSON(t, v.Private, `{"type":"card","data":{"number":"1"},"id":"x","mask":"{{","containers":["x"],
+	_, err := given.CreateJSON(t, v.Private, `{"type":"card","data":{"number":"1"},"id":"x","mask":"{{","containers":["x"],
 		"metadata":{"k":"\n"},"fingerprint_expression":"{{","expires_at":"1/1/1999"}`)
-	wantFields(t, "all", err, "data.number", "id", "mask", "containers[0]", "metadata.k", "fingerprint_expression", "expires_at")
-}
-
-func dedup(data any) vault.TokenParams {
-	return vault.TokenParams{Type: vault.TypeGeneric, Data: data, DeduplicateToken: ptr(true)}
+	given.WantFields(t, "all", err, "data.number", "id", "mask", "containers[0]", "metadata.k", "fingerprint_expression", "expires_at")
 }
 
 func setDeduplication(t *testing.T, v *vaulttest.Vault, on bool) {
@@ -424,26 +422,26 @@ func TestDeduplicationReturnsTheExistingToken(t *testing.T) {
 		first, second vault.TokenParams
 		want          bool
 	}{
-		"equal":                          {dedup("a"), dedup("a"), true},
-		"a token without the flag":       {vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, dedup("a"), true},
-		"a token that refuses the flag":  {vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}, dedup("a"), true},
-		"the second without the flag":    {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, false},
-		"another value":                  {dedup("a"), dedup("b"), false},
-		"another type":                   {dedup("110000000"), vault.TokenParams{Type: vault.TypeUSBankRoutingNumber, Data: "110000000", DeduplicateToken: ptr(true)}, false},
-		"other id, containers, metadata": {dedup("a"), vault.TokenParams{ID: "other", Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), Containers: []string{"/x/"}, Metadata: map[string]string{"k": "v"}}, true},
-		"another text of the expression": {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), FingerprintExpression: "{{ data }}"}, false},
+		"equal":                          {given.Deduplicated("a"), given.Deduplicated("a"), true},
+		"a token without the flag":       {vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, given.Deduplicated("a"), true},
+		"a token that refuses the flag":  {vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: new(false)}, given.Deduplicated("a"), true},
+		"the second without the flag":    {given.Deduplicated("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, false},
+		"another value":                  {given.Deduplicated("a"), given.Deduplicated("b"), false},
+		"another type":                   {given.Deduplicated("110000000"), vault.TokenParams{Type: vault.TypeUSBankRoutingNumber, Data: "110000000", DeduplicateToken: new(true)}, false},
+		"other id, containers, metadata": {given.Deduplicated("a"), vault.TokenParams{ID: "other", Type: vault.TypeGeneric, Data: "a", DeduplicateToken: new(true), Containers: []string{"/x/"}, Metadata: map[string]string{"k": "v"}}, true},
+		"another text of the expression": {given.Deduplicated("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: new(true), FingerprintExpression: "{{ data }}"}, false},
 		"a constant expression captures its own kind only": {
-			vault.TokenParams{Type: vault.TypeGeneric, Data: "a", FingerprintExpression: "{{ 'b' }}"}, dedup("b"), false},
+			vault.TokenParams{Type: vault.TypeGeneric, Data: "a", FingerprintExpression: "{{ 'b' }}"}, given.Deduplicated("b"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			first := create(t, v.Private, tt.first)
+			first := given.Create(t, v.Private, tt.first)
 			v.Clock.Advance(time.Minute)
-			second := create(t, v.Private, tt.second)
-			same(t, "matches", cmp.Equal(first, second), tt.want)
-			_, total := list(t, v.Private, vault.ListTokensParams{})
-			same(t, "tokens are stored", total, map[bool]int{true: 1, false: 2}[tt.want])
+			second := given.Create(t, v.Private, tt.second)
+			given.Same(t, "matches", cmp.Equal(first, second), tt.want)
+			_, total := given.List(t, v.Private, vault.ListTokensParams{})
+			given.Same(t, "tokens are stored", total, map[bool]int{true: 1, false: 2}[tt.want])
 		})
 	}
 }
@@ -452,14 +450,14 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	plain := vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}
-	first := create(t, v.Private, plain)
-	if second := create(t, v.Private, plain); second.ID == first.ID {
+	first := given.Create(t, v.Private, plain)
+	if second := given.Create(t, v.Private, plain); second.ID == first.ID {
 		t.Error("tokens are deduplicated by default")
 	}
 	setDeduplication(t, v, true)
-	same(t, "the setting does not match the oldest token", create(t, v.Private, plain).ID, first.ID)
-	no := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}
-	if fourth := create(t, v.Private, no); fourth.ID == first.ID {
+	given.Same(t, "the setting does not match the oldest token", given.Create(t, v.Private, plain).ID, first.ID)
+	no := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: new(false)}
+	if fourth := given.Create(t, v.Private, no); fourth.ID == first.ID {
 		t.Error("false in the call does not override the setting")
 	}
 	out := must.Get(v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","b"]`)))(t)
@@ -469,7 +467,7 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 		t.Errorf("Tokenize does not deduplicate: %v", got)
 	}
 	_, other := v.NewTenant(t, "Other")
-	if a, b := create(t, other.Client, plain), create(t, other.Client, plain); a.ID == b.ID {
+	if a, b := given.Create(t, other.Client, plain), given.Create(t, other.Client, plain); a.ID == b.ID {
 		t.Error("the setting of one tenant applies to another")
 	}
 }
@@ -477,49 +475,49 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 func TestDeduplicationRedactsForClientsWithoutRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Owner.Client, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
+	first := given.Create(t, v.Owner.Client, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
 		Metadata: map[string]string{"user": "7"}, SearchIndexes: []string{"{{ data }}"}})
 	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.TypeGeneric, Transform: vault.TransformRedact, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
-	same(t, "for a public application", create(t, v.Public, dedup("secret")), want)
-	elsewhere := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
-	same(t, "for who may read elsewhere", create(t, elsewhere, dedup("secret")), want)
+	given.Same(t, "for a public application", given.Create(t, v.Public, given.Deduplicated("secret")), want)
+	elsewhere := given.Private(t, v, given.Rule(1, "/general/", vault.TransformReveal, given.Everything...))
+	given.Same(t, "for who may read elsewhere", given.Create(t, elsewhere, given.Deduplicated("secret")), want)
 
-	other := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
+	other := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
 	got := must.Get(v.Public.PatchToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`)))(t)
 	bare := *want
 	bare.Fingerprint = ""
-	same(t, "after a patch", got, &bare)
+	given.Same(t, "after a patch", got, &bare)
 	out := must.Get(v.Public.Tokenize(t.Context(), vault.JSON(`{"type":"token","data":"secret","deduplicate_token":true}`)))(t)
 	var tokenized vault.Token
 	must.Do(t, out.Decode(&tokenized))
 	bare = *want
 	bare.Transform = "" // as in the REST API
-	same(t, "in Tokenize", &tokenized, &bare)
+	given.Same(t, "in Tokenize", &tokenized, &bare)
 
-	wantData(t, "for who may read masked", create(t, v.Private, dedup("secret")).Data, `"XXcret"`)
-	wantData(t, "for who may read in clear", create(t, v.Owner.Client, dedup("secret")).Data, `"XXcret"`)
-	blind := private(t, v, rule(1, "/", vault.TransformRedact, "token:create", "token:read"))
-	got = create(t, blind, dedup("secret"))
-	wantData(t, "for who reads redacted", got.Data, ``)
-	same(t, "metadata for who reads redacted", got.Metadata, map[string]string{"user": "7"})
+	given.WantData(t, "for who may read masked", given.Create(t, v.Private, given.Deduplicated("secret")).Data, `"XXcret"`)
+	given.WantData(t, "for who may read in clear", given.Create(t, v.Owner.Client, given.Deduplicated("secret")).Data, `"XXcret"`)
+	blind := given.Private(t, v, given.Rule(1, "/", vault.TransformRedact, "token:create", "token:read"))
+	got = given.Create(t, blind, given.Deduplicated("secret"))
+	given.WantData(t, "for who reads redacted", got.Data, ``)
+	given.Same(t, "metadata for who reads redacted", got.Metadata, map[string]string{"user": "7"})
 }
 
 // A patch that turns a token into a duplicate changes nothing.
 func TestPatchToDuplicateChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Private, dedup("first"))
-	second := create(t, v.Private, dedup("second"))
-	before := get(t, v.Owner.Client, second.ID)
-	got := update(t, v.Private, second.ID, `{"data":"first","metadata":{"a":"b"}}`)
-	same(t, "the answer", got, first)
-	same(t, "the token", get(t, v.Owner.Client, second.ID), before)
+	first := given.Create(t, v.Private, given.Deduplicated("first"))
+	second := given.Create(t, v.Private, given.Deduplicated("second"))
+	before := given.Get(t, v.Owner.Client, second.ID)
+	got := given.Update(t, v.Private, second.ID, `{"data":"first","metadata":{"a":"b"}}`)
+	given.Same(t, "the answer", got, first)
+	given.Same(t, "the token", given.Get(t, v.Owner.Client, second.ID), before)
 
-	loose := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "first"})
-	got = update(t, v.Private, loose.ID, `{"deduplicate_token":true}`)
-	same(t, "the answer when the flag is set", got.ID, first.ID)
-	got = update(t, v.Private, second.ID, `{"data":"first","deduplicate_token":false}`)
-	same(t, "a patch that refuses deduplication", got.ID, second.ID)
+	loose := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "first"})
+	got = given.Update(t, v.Private, loose.ID, `{"deduplicate_token":true}`)
+	given.Same(t, "the answer when the flag is set", got.ID, first.ID)
+	got = given.Update(t, v.Private, second.ID, `{"data":"first","deduplicate_token":false}`)
+	given.Same(t, "a patch that refuses deduplication", got.ID, second.ID)
 }
 
 // A patch that does not touch the content reports no duplicate, even if one has
@@ -527,58 +525,58 @@ func TestPatchToDuplicateChangesNothing(t *testing.T) {
 func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Private, dedup("a"))
-	twin := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)})
+	first := given.Create(t, v.Private, given.Deduplicated("a"))
+	twin := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: new(false)})
 	setDeduplication(t, v, true)
-	loose := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "b"})
+	loose := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "b"})
 	setDeduplication(t, v, false)
-	looseTwin := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "b"})
+	looseTwin := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "b"})
 	setDeduplication(t, v, true)
 	for _, tok := range []*vault.Token{first, twin, loose, looseTwin} {
-		got := update(t, v.Private, tok.ID, `{"metadata":{"k":"v"}}`)
-		same(t, "id", got.ID, tok.ID)
-		same(t, "metadata", get(t, v.Private, tok.ID).Metadata, map[string]string{"k": "v"})
+		got := given.Update(t, v.Private, tok.ID, `{"metadata":{"k":"v"}}`)
+		given.Same(t, "id", got.ID, tok.ID)
+		given.Same(t, "metadata", given.Get(t, v.Private, tok.ID).Metadata, map[string]string{"k": "v"})
 	}
-	same(t, "the patched token is no longer found as a duplicate", create(t, v.Private, dedup("a")).ID, first.ID)
+	given.Same(t, "the patched token is no longer found as a duplicate", given.Create(t, v.Private, given.Deduplicated("a")).ID, first.ID)
 }
 
 // Deduplication ignores expired tokens.
 func TestDeduplicationIgnoresExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	soon := dedup("a")
+	soon := given.Deduplicated("a")
 	soon.ExpiresAt = vaulttest.Start.Add(time.Minute)
-	first := create(t, v.Private, soon)
+	first := given.Create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
-	second := create(t, v.Private, dedup("a"))
+	second := given.Create(t, v.Private, given.Deduplicated("a"))
 	if second.ID == first.ID {
 		t.Fatal("the expired token was returned")
 	}
-	same(t, "the new token is not found as a duplicate", create(t, v.Private, dedup("a")).ID, second.ID)
+	given.Same(t, "the new token is not found as a duplicate", given.Create(t, v.Private, given.Deduplicated("a")).ID, second.ID)
 	soon.ExpiresAt, soon.Data = v.Clock.Now().Add(time.Minute), "once"
-	create(t, v.Private, soon)
+	given.Create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
 	var runs atomic.Int32
-	made := replays(t, "inside Once", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, dedup("once"))))
-	get(t, v.Private, made.Header.Get("Location"))
+	made := replays(t, "inside Once", false)(v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, given.Deduplicated("once"))))
+	given.Get(t, v.Private, made.Header.Get("Location"))
 	soon.ExpiresAt, soon.Data = v.Clock.Now().Add(time.Minute), "b"
-	create(t, v.Private, soon)
+	given.Create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
-	patched := update(t, v.Private, second.ID, `{"data":"b"}`)
-	same(t, "a patch to the content of an expired token", patched.ID, second.ID)
+	patched := given.Update(t, v.Private, second.ID, `{"data":"b"}`)
+	given.Same(t, "a patch to the content of an expired token", patched.ID, second.ID)
 }
 
 // Concurrent creates of the same value yield one token.
 func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t)
-	c := tenantOf(t, vaults[0])
+	vaults, _ := given.Nodes(t)
+	c := given.TenantOf(t, vaults[0])
 	const callers = 16
 	got := make([]string, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
-			tok, err := vaults[i%2].Tenant(c.TenantID()).CreateToken(t.Context(), dedup("a"))
+			tok, err := vaults[i%2].Tenant(c.TenantID()).CreateToken(t.Context(), given.Deduplicated("a"))
 			if err != nil {
 				t.Error(err)
 				return
@@ -588,9 +586,9 @@ func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	}
 	wg.Wait()
 	for _, id := range got {
-		same(t, "several tokens", id, got[0])
+		given.Same(t, "several tokens", id, got[0])
 	}
-	if _, total := list(t, c, vault.ListTokensParams{}); total != 1 {
+	if _, total := given.List(t, c, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("%d tokens are stored, want 1", total)
 	}
 }
@@ -600,19 +598,19 @@ func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 func TestConcurrentPatchesToOneContent(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tokens := []*vault.Token{create(t, v.Private, dedup("a")), create(t, v.Private, dedup("b"))}
+	tokens := []*vault.Token{given.Create(t, v.Private, given.Deduplicated("a")), given.Create(t, v.Private, given.Deduplicated("b"))}
 	answers := make([]string, len(tokens))
 	var wg sync.WaitGroup
 	for i, tok := range tokens {
-		wg.Go(func() { answers[i] = update(t, v.Private, tok.ID, `{"data":"c"}`).ID })
+		wg.Go(func() { answers[i] = given.Update(t, v.Private, tok.ID, `{"data":"c"}`).ID })
 	}
 	wg.Wait()
-	same(t, "the token that both answers name", answers[0], answers[1])
+	given.Same(t, "the token that both answers name", answers[0], answers[1])
 	changed := 0
 	for _, tok := range tokens {
-		if string(get(t, v.Owner.Client, tok.ID).Data) == `"c"` {
+		if string(given.Get(t, v.Owner.Client, tok.ID).Data) == `"c"` {
 			changed++
 		}
 	}
-	same(t, "changed tokens", changed, 1)
+	given.Same(t, "changed tokens", changed, 1)
 }

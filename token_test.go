@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -50,15 +52,15 @@ func TestTypeDefaults(t *testing.T) {
 		{typ: vault.TypeEmployerIDNumber, data: `"12-3456789"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
 			mask: `"{{ data | reveal: 0, 4, 'X', '-' }}"`, masked: `"XX-XXX6789"`, indexes: nine},
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: tt.typ, Data: vault.JSON(tt.data)})
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: tt.typ, Data: vault.JSON(tt.data)})
 		name := string(tt.typ)
-		same(t, name+": containers", tok.Containers, []string{tt.container})
-		same(t, name+": fingerprint expression", tok.FingerprintExpression, tt.fingerprint)
-		same(t, name+": indexes", tok.SearchIndexes, tt.indexes)
-		wantData(t, name+": mask", tok.Mask, tt.mask)
-		wantData(t, name+": masked data", tok.Data, tt.masked)
-		wantData(t, name+": masked data read", get(t, v.Private, tok.ID).Data, tt.masked)
-		wantData(t, name+": data", get(t, v.Owner.Client, tok.ID).Data, tt.data)
+		given.Same(t, name+": containers", tok.Containers, []string{tt.container})
+		given.Same(t, name+": fingerprint expression", tok.FingerprintExpression, tt.fingerprint)
+		given.Same(t, name+": indexes", tok.SearchIndexes, tt.indexes)
+		given.WantData(t, name+": mask", tok.Mask, tt.mask)
+		given.WantData(t, name+": masked data", tok.Data, tt.masked)
+		given.WantData(t, name+": masked data read", given.Get(t, v.Private, tok.ID).Data, tt.masked)
+		given.WantData(t, name+": data", given.Get(t, v.Owner.Client, tok.ID).Data, tt.data)
 	}
 }
 
@@ -68,17 +70,17 @@ func TestCallersCannotChangeTypeDefaults(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	params := vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
-	tok := create(t, v.Private, params)
+	tok := given.Create(t, v.Private, params)
 	mask, indexes := tok.Mask.String(), slices.Clone(tok.SearchIndexes)
 	clear(tok.Mask)
 	clear(tok.SearchIndexes)
 	clear(tok.Containers)
 	clear(tok.Metadata)
-	for what, again := range map[string]*vault.Token{"the same token": get(t, v.Private, tok.ID), "another": create(t, v.Private, params)} {
-		wantData(t, what+": mask", again.Mask, mask)
-		same(t, what+": indexes", again.SearchIndexes, indexes)
-		same(t, what+": containers", again.Containers, []string{"/pii/high/"})
-		same(t, what+": metadata", again.Metadata, map[string]string{"a": "b"})
+	for what, again := range map[string]*vault.Token{"the same token": given.Get(t, v.Private, tok.ID), "another": given.Create(t, v.Private, params)} {
+		given.WantData(t, what+": mask", again.Mask, mask)
+		given.Same(t, what+": indexes", again.SearchIndexes, indexes)
+		given.Same(t, what+": containers", again.Containers, []string{"/pii/high/"})
+		given.Same(t, what+": metadata", again.Metadata, map[string]string{"a": "b"})
 	}
 }
 
@@ -87,8 +89,8 @@ func TestShortValueIsMaskedCompletely(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for data, want := range map[string]string{`"abcd"`: `"XXXX"`, `"abc"`: `"XXX"`, `"abcde"`: `"Xbcde"`, `""`: `""`, `"äöüß"`: `"XXXX"`} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
-		wantData(t, "mask of "+data, tok.Data, want)
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
+		given.WantData(t, "mask of "+data, tok.Data, want)
 	}
 }
 
@@ -144,15 +146,15 @@ func TestTypeRefusesInvalidData(t *testing.T) {
 		{"passport", `"x"`, []string{"type"}},
 		{"", `"x"`, []string{"type"}},
 	} {
-		_, err := createJSON(t, v.Private, `{"type":"`+tt.typ+`","data":`+tt.data+`}`)
-		wantFields(t, tt.typ+" "+tt.data, err, tt.fields...)
+		_, err := given.CreateJSON(t, v.Private, `{"type":"`+tt.typ+`","data":`+tt.data+`}`)
+		given.WantFields(t, tt.typ+" "+tt.data, err, tt.fields...)
 		for _, value := range []string{"4242", "1100", "12345", "Jane"} {
 			if strings.Contains(tt.data, value) {
-				wantSilent(t, err, value)
+				given.WantSilent(t, err, value)
 			}
 		}
 	}
-	if found, total := list(t, v.Private, vault.ListTokensParams{}); total != 0 {
+	if found, total := given.List(t, v.Private, vault.ListTokensParams{}); total != 0 {
 		t.Errorf("refused tokens exist: %v", found)
 	}
 }
@@ -179,7 +181,7 @@ func TestTypeAcceptsValidData(t *testing.T) {
 			t.Errorf("%s %s: %v", tt.typ, tt.data, err)
 			continue
 		}
-		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, tt.data)
+		given.WantData(t, "data", given.Get(t, v.Owner.Client, tok.ID).Data, tt.data)
 	}
 }
 
@@ -187,9 +189,9 @@ func TestTypeAcceptsValidData(t *testing.T) {
 func TestNullInCardDataIsAbsent(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard,
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard,
 		Data: vault.JSON(`{"cvc":null,"number":"4242424242424242","expiration_month":null}`)})
-	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"number":"4242424242424242"}`)
+	given.WantData(t, "data", given.Get(t, v.Owner.Client, tok.ID).Data, `{"number":"4242424242424242"}`)
 }
 
 // Stored JSON is returned byte for byte, except for white space.
@@ -202,11 +204,11 @@ func TestJSONIsExact(t *testing.T) {
 		`"\ud800"`, `"a\udfffb"`, `{"\ud834":"\udd1e"}`,
 		`"日本語 🔐 ñ ͏"`, `"\u0000\u001f"`, `"</script>&\u2028"`, `{"":{"":[[],{}]}}`, `{"a":null}`, `"{{ data }}"`,
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		want := strings.ReplaceAll(data, `\u2028`, "\u2028")
-		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, want)
+		given.WantData(t, "data", given.Get(t, v.Owner.Client, tok.ID).Data, want)
 		out := must.Get(v.Owner.Detokenize(t.Context(), vault.JSON(`["{{ `+tok.ID+` }}"]`)))(t)
-		wantData(t, "detokenized data", out, "["+want+"]")
+		given.WantData(t, "detokenized data", out, "["+want+"]")
 	}
 }
 
@@ -224,19 +226,19 @@ func TestDataFromGoValues(t *testing.T) {
 			A string `json:"a"`
 		}{"<&>"}, `{"a":"<&>"}`},
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: tt.data})
-		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, tt.want)
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: tt.data})
+		given.WantData(t, "data", given.Get(t, v.Owner.Client, tok.ID).Data, tt.want)
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: make(chan int)})
-	wantFields(t, "a channel", err, "data")
-	wantFields(t, "no data", must.Err(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})), "data")
+	given.WantFields(t, "a channel", err, "data")
+	given.WantFields(t, "no data", must.Err(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})), "data")
 }
 
 // Text that JSON cannot express is refused rather than changed.
 func TestTextMustBeUTF8(t *testing.T) {
 	t.Parallel()
 	_, err := vaulttest.New(t).Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a\xff"})
-	wantFields(t, "invalid UTF-8", err, "data")
+	given.WantFields(t, "invalid UTF-8", err, "data")
 }
 
 const withCVC = `{"cvc":"987","number":"4242424242424242"}`
@@ -244,51 +246,51 @@ const withCVC = `{"cvc":"987","number":"4242424242424242"}`
 // A cvc is shown in plaintext for exactly an hour, swept or not.
 func TestCVCLivesForAnHour(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
+	v, store := given.Spied(t)
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 	use := func() string {
 		out := must.Get(v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))(t)
 		return string(out)
 	}
 	v.Clock.Advance(time.Hour - time.Microsecond)
-	wantData(t, "data before the hour is over", get(t, v.Owner.Client, tok.ID).Data, withCVC)
-	same(t, "data in use before the hour is over", use(), withCVC)
-	same(t, "a sweep before the hour is over deletes", must.Get(v.Sweep(t.Context()))(t).CVCs, 0)
+	given.WantData(t, "data before the hour is over", given.Get(t, v.Owner.Client, tok.ID).Data, withCVC)
+	given.Same(t, "data in use before the hour is over", use(), withCVC)
+	given.Same(t, "a sweep before the hour is over deletes", must.Get(v.Sweep(t.Context()))(t).CVCs, 0)
 	v.Clock.Advance(time.Microsecond)
 	const without = `{"number":"4242424242424242"}`
-	wantData(t, "data after an hour", get(t, v.Owner.Client, tok.ID).Data, without)
-	same(t, "data in use after an hour", use(), without)
+	given.WantData(t, "data after an hour", given.Get(t, v.Owner.Client, tok.ID).Data, without)
+	given.Same(t, "data in use after an hour", use(), without)
 	page := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
-	wantData(t, "data in a list after an hour", page.Data[0].Data, without)
-	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
+	given.WantData(t, "data in a list after an hour", page.Data[0].Data, without)
+	if row := store.Rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
 		t.Fatal("the cvc was deleted before the sweep, so the test proves nothing")
 	}
 	swept := must.Get(v.Sweep(t.Context()))(t)
-	same(t, "codes that the sweep deletes", swept.CVCs, 1)
-	same(t, "tokens that the sweep deletes", swept.Tokens, 0)
-	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
+	given.Same(t, "codes that the sweep deletes", swept.CVCs, 1)
+	given.Same(t, "tokens that the sweep deletes", swept.Tokens, 0)
+	if row := store.Rows(t, v.Acme.ID, tok.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
 		t.Error("the cvc is still stored after the sweep")
 	}
-	wantData(t, "data after the sweep", get(t, v.Owner.Client, tok.ID).Data, without)
+	given.WantData(t, "data after the sweep", given.Get(t, v.Owner.Client, tok.ID).Data, without)
 }
 
 // A cvc is stored separately from the rest of the data.
 func TestCVCIsStoredSeparately(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
+	v, store := given.Spied(t)
 	for _, data := range []string{
 		withCVC, `{"number":"4242424242424242","cvc":"987"}`,
 		`{"number":"4242424242424242","expiration_month":7,"cvc":"987","expiration_year":2030}`,
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(data)})
-		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, data)
-		row := store.rows(t, v.Acme.ID, tok.ID)[0]
-		if row.CVC == nil || strings.Contains(string(row.Body), visa) {
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(data)})
+		given.WantData(t, "data", given.Get(t, v.Owner.Client, tok.ID).Data, data)
+		row := store.Rows(t, v.Acme.ID, tok.ID)[0]
+		if row.CVC == nil || strings.Contains(string(row.Body), given.Visa) {
 			t.Error("the row is not sealed, or has no cvc")
 		}
 	}
-	bare := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
-	if row := store.rows(t, v.Acme.ID, bare.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
+	bare := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
+	if row := store.Rows(t, v.Acme.ID, bare.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
 		t.Error("a card without cvc has one")
 	}
 }
@@ -313,14 +315,14 @@ func TestPatchAndCVC(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
+			tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 			v.Clock.Advance(tt.after)
-			got := update(t, v.Owner.Client, tok.ID, `{"data":`+tt.patch+`}`)
+			got := given.Update(t, v.Owner.Client, tok.ID, `{"data":`+tt.patch+`}`)
 			must.Lack(t, "the response", string(got.Data), "cvc")
 			v.Clock.Advance(tt.at - tt.after)
 			var data vault.CardData
-			must.Do(t, get(t, v.Owner.Client, tok.ID).Data.Decode(&data))
-			same(t, "cvc", data.CVC, tt.want)
+			must.Do(t, given.Get(t, v.Owner.Client, tok.ID).Data.Decode(&data))
+			given.Same(t, "cvc", data.CVC, tt.want)
 		})
 	}
 }
@@ -329,10 +331,10 @@ func TestPatchAndCVC(t *testing.T) {
 func TestCVCSurvivesOtherPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 	for _, patch := range []string{`{"containers":["/elsewhere/"]}`, `{"expires_at":"1/1/2030"}`, `{"metadata":{"a":"b"}}`, `{"data":{}}`} {
-		update(t, v.Private, tok.ID, patch)
-		wantData(t, "data after "+patch, get(t, v.Owner.Client, tok.ID).Data, withCVC)
+		given.Update(t, v.Private, tok.ID, patch)
+		given.WantData(t, "data after "+patch, given.Get(t, v.Owner.Client, tok.ID).Data, withCVC)
 	}
 }
 
@@ -346,16 +348,16 @@ func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 	} {
 		p.Type, p.Data = vault.TypeCard, vault.JSON(withCVC)
 		_, err := v.Owner.CreateToken(t.Context(), p)
-		wantError(t, "an expression over the cvc", err, vault.ErrInvalid)
-		wantSilent(t, err, "987")
+		must.Match(t, "an expression over the cvc", err, vault.ErrInvalid)
+		given.WantSilent(t, err, "987")
 	}
-	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC),
+	tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC),
 		Mask: map[string]string{"all": "{{ data | stringify }}", "cvc": "{{ data.cvc }}"}})
-	wantData(t, "masked data", tok.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
-	got := update(t, v.Owner.Client, tok.ID, `{"data":{"cvc":"654"}}`)
-	wantData(t, "masked data after a patch", got.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
-	same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
-	for _, e := range entries(t, v, vault.ListLogsParams{}) {
+	given.WantData(t, "masked data", tok.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
+	got := given.Update(t, v.Owner.Client, tok.ID, `{"data":{"cvc":"654"}}`)
+	given.WantData(t, "masked data after a patch", got.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
+	given.Same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
+	for _, e := range given.Entries(t, v, vault.ListLogsParams{}) {
 		must.Lack(t, "a log entry", e.Message, "987")
 		must.Lack(t, "a log entry", e.Message, "654")
 	}
@@ -402,9 +404,9 @@ func TestExpiryFormats(t *testing.T) {
 		"1893456000":                      {},
 		"8/26/2030 7:23:57 PM UTC":        {},
 	} {
-		tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
+		tok, err := given.CreateJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
 		if err == nil {
-			same(t, text+" read", get(t, v.Private, tok.ID).ExpiresAt, tok.ExpiresAt)
+			given.Same(t, text+" read", given.Get(t, v.Private, tok.ID).ExpiresAt, tok.ExpiresAt)
 		} else {
 			tok = &vault.Token{}
 		}
@@ -421,11 +423,11 @@ func TestExpiryFormats(t *testing.T) {
 			"application": {ofApplication, a.ExpiresAt, want.end},
 		} {
 			if got.want == "" {
-				wantFields(t, what+" "+text, got.err, "expires_at")
+				given.WantFields(t, what+" "+text, got.err, "expires_at")
 				continue
 			}
-			wantError(t, what+" "+text, got.err, nil)
-			same(t, what+" "+text, got.at.Format(time.RFC3339Nano), got.want)
+			must.Match(t, what+" "+text, got.err, nil)
+			given.Same(t, what+" "+text, got.at.Format(time.RFC3339Nano), got.want)
 		}
 	}
 }
@@ -436,51 +438,51 @@ func TestPastExpiryIsRefused(t *testing.T) {
 	for _, at := range []time.Time{vaulttest.Start, vaulttest.Start.Add(-time.Second), {}} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: at})
 		if at.IsZero() {
-			wantError(t, "a zero time means none", err, nil)
+			must.Match(t, "a zero time means none", err, nil)
 			continue
 		}
-		wantFields(t, at.String(), err, "expires_at")
+		given.WantFields(t, at.String(), err, "expires_at")
 	}
-	_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"1/1/2026"}`)
-	wantFields(t, "midnight of today", err, "expires_at")
+	_, err := given.CreateJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"1/1/2026"}`)
+	given.WantFields(t, "midnight of today", err, "expires_at")
 }
 
 // From its expiry on a token is invisible to every operation, swept or not.
 func TestExpiredTokensAreInvisible(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	tok := create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"},
+	v, store := given.Spied(t)
+	tok := given.Create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"},
 		Metadata: map[string]string{"k": "v"}, ExpiresAt: vaulttest.Start.Add(time.Hour)})
-	kept := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	kept := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	v.Clock.Advance(time.Hour - time.Microsecond)
-	get(t, v.Private, tok.ID)
+	given.Get(t, v.Private, tok.ID)
 	v.Clock.Advance(time.Microsecond)
 	for name, err := range map[string]error{
 		"GetToken":    must.Err(v.Owner.GetToken(t.Context(), tok.ID)),
 		"PatchToken":  must.Err(v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
 		"DeleteToken": v.Owner.DeleteToken(t.Context(), tok.ID),
 	} {
-		wantError(t, name, err, vault.ErrNotFound)
+		must.Match(t, name, err, vault.ErrNotFound)
 	}
-	wantError(t, "Detokenize", must.Err(v.Owner.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))), vault.ErrInvalid)
-	found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
-	same(t, "list", found, []string{kept.ID})
-	same(t, "total", total, 1)
+	must.Match(t, "Detokenize", must.Err(v.Owner.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))), vault.ErrInvalid)
+	found, total := given.List(t, v.Owner.Client, vault.ListTokensParams{})
+	given.Same(t, "list", found, []string{kept.ID})
+	given.Same(t, "total", total, 1)
 	for _, q := range []string{"id:short", "data:secret", "metadata.k:v", "type:token AND -id:" + kept.ID} {
 		page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q}))(t)
-		same(t, q+" finds", []any{page.Pagination.TotalItems, len(page.Data)}, []any{0, 0})
+		given.Same(t, q+" finds", []any{page.Pagination.TotalItems, len(page.Data)}, []any{0, 0})
 	}
 	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil || tok.ID != kept.ID {
 			t.Errorf("AllTokens: %v %v", tok, err)
 		}
 	}
-	if len(store.rows(t, v.Acme.ID, "short")) != 1 {
+	if len(store.Rows(t, v.Acme.ID, "short")) != 1 {
 		t.Fatal("the row was deleted before the sweep, so the test proves nothing")
 	}
-	same(t, "the sweep deletes", must.Get(v.Sweep(t.Context()))(t).Tokens, 1)
-	same(t, "rows after the sweep", len(store.rows(t, v.Acme.ID, "short")), 0)
-	same(t, "log", operations(t, v, "short"), []string{"create", "read", "expire"})
+	given.Same(t, "the sweep deletes", must.Get(v.Sweep(t.Context()))(t).Tokens, 1)
+	given.Same(t, "rows after the sweep", len(store.Rows(t, v.Acme.ID, "short")), 0)
+	given.Same(t, "log", given.Operations(t, v, "short"), []string{"create", "read", "expire"})
 }
 
 // The id of an expired token is free, even before the sweep.
@@ -495,7 +497,7 @@ func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 			return must.Err(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
 		},
 		"Once": func(t *testing.T, c *vault.Client) error {
-			_, _, err := c.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
+			_, _, err := c.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 				return vault.StoredResponse{}, must.Err(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
 			})
 			return err
@@ -504,12 +506,12 @@ func TestIDOfAnExpiredTokenIsFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			create(t, v.Private, short)
-			wantError(t, "while it lives", again(t, v.Private), vault.ErrConflict)
+			given.Create(t, v.Private, short)
+			must.Match(t, "while it lives", again(t, v.Private), vault.ErrConflict)
 			v.Clock.Advance(time.Hour)
 			must.Do(t, again(t, v.Private))
-			wantData(t, "data", get(t, v.Owner.Client, "same").Data, `"new"`)
-			same(t, "log", operations(t, v, "same"), []string{"create", "expire", "create", "read"})
+			given.WantData(t, "data", given.Get(t, v.Owner.Client, "same").Data, `"new"`)
+			given.Same(t, "log", given.Operations(t, v, "same"), []string{"create", "expire", "create", "read"})
 		})
 	}
 }

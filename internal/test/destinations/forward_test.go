@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"bufio"
@@ -28,6 +28,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -46,7 +47,7 @@ func newGate(t testing.TB, cfg vault.Config) *gate {
 	t.Helper()
 	g := &gate{till: newTill(t, cfg)}
 	g.Clock.Advance(time.Since(g.Clock.Now())) // clients check certificates by their own clocks
-	update(t, g.Private, "card", `{"data":{"cvc":"737"}}`)
+	given.Update(t, g.Private, "card", `{"data":{"cvc":"737"}}`)
 	g.server = httptest.NewUnstartedServer(g.ForwardProxy(nil))
 	g.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -59,7 +60,7 @@ func newGate(t testing.TB, cfg vault.Config) *gate {
 	g.server.Start()
 	t.Cleanup(g.server.Close)
 	g.proxy = g.server.Listener.Addr().String()
-	create(t, g.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
+	given.Create(t, g.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
 	_, g.pass = g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
 	return g
 }
@@ -110,18 +111,18 @@ func TestForwardProxy(t *testing.T) {
 		req := g.request(t, "POST", "/v1/a%2Fb?k={{secret}}", strings.NewReader(cardExpression))
 		req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer {{ secret }}"}, "Svc-Api-Key": {"x"}, "Proxy-Foo": {"x"}, "Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
 		res, body := do(t, c, req)
-		same(t, "sent", g.got.Header.Get("Authorization")+g.body+g.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+visa+`"}k=sk_live_secret`)
-		same(t, "path", g.got.URL.EscapedPath(), "/v1/a%2Fb")
-		same(t, "own headers", g.got.Header.Get("Svc-Api-Key")+g.got.Header.Get("Proxy-Foo")+g.got.Header.Get("Proxy-Authorization")+g.got.Header.Get("Svc-Trace-Id"), "")
-		same(t, "trace", g.got.Header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-		same(t, "received", res.Header.Get("X-Auth")+body+res.Header.Get("Set-Cookie"), `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}a=b`)
+		given.Same(t, "sent", g.got.Header.Get("Authorization")+g.body+g.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+given.Visa+`"}k=sk_live_secret`)
+		given.Same(t, "path", g.got.URL.EscapedPath(), "/v1/a%2Fb")
+		given.Same(t, "own headers", g.got.Header.Get("Svc-Api-Key")+g.got.Header.Get("Proxy-Foo")+g.got.Header.Get("Proxy-Authorization")+g.got.Header.Get("Svc-Trace-Id"), "")
+		given.Same(t, "trace", g.got.Header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		given.Same(t, "received", res.Header.Get("X-Auth")+body+res.Header.Get("Set-Cookie"), `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}a=b`)
 	}
-	same(t, "connections", g.opened, 2) // of the client, and the tunnel in it
-	found := entries(t, g.Vault, vault.ListLogsParams{EntityID: "card", Operation: "use"})
+	given.Same(t, "connections", g.opened, 2) // of the client, and the tunnel in it
+	found := given.Entries(t, g.Vault, vault.ListLogsParams{EntityID: "card", Operation: "use"})
 	if len(found) != 3 || found[0].Message != "Token used in a request to "+g.to || found[0].Origin != "127.0.0.1" {
 		t.Errorf("the log has %+v", found)
 	}
-	same(t, "entries of the proxy", len(entries(t, g.Vault, vault.ListLogsParams{EntityID: "forward", Operation: "use"})), 3)
+	given.Same(t, "entries of the proxy", len(given.Entries(t, g.Vault, vault.ListLogsParams{EntityID: "forward", Operation: "use"})), 3)
 }
 
 // The proxy forwards every kind of exchange of HTTP/1.1.
@@ -169,7 +170,7 @@ func TestForwardProxyExchanges(t *testing.T) {
 			t.Errorf("%s: %s %.100q", name, res.Status, got)
 		}
 		if name == "redirect" {
-			same(t, "location", res.Header.Get("Location"), "/?{{ card }}")
+			given.Same(t, "location", res.Header.Get("Location"), "/?{{ card }}")
 		}
 	}
 }
@@ -185,7 +186,7 @@ func (g *gate) tunnelTo(t testing.TB, key, host string) *tls.Conn {
 	req.Header.Set("Proxy-Authorization", basic.Header.Get("Authorization"))
 	must.Do(t, req.Write(raw))
 	res := must.Get(http.ReadResponse(bufio.NewReader(raw), req))(t)
-	same(t, "CONNECT "+host, res.StatusCode, 200)
+	given.Same(t, "CONNECT "+host, res.StatusCode, 200)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(g.ca(t))
 	name, _, _ := net.SplitHostPort(host)
@@ -205,7 +206,7 @@ func TestForwardProxyTiming(t *testing.T) {
 	close(release)
 	res := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	body, err := io.ReadAll(res.Body)
-	same(t, "half-closed", string(body)+fmt.Sprint(err), "late<nil>")
+	given.Same(t, "half-closed", string(body)+fmt.Sprint(err), "late<nil>")
 
 	large := strings.Repeat("x", 8<<20)
 	wide := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, large) }))
@@ -219,9 +220,9 @@ func TestForwardProxyTiming(t *testing.T) {
 	req := g.request(t, "GET", "/", nil)
 	req.URL.Host, req.Host = to, to
 	_, other := do(t, g.client(t, g.pass), req) // while the slow one does not read
-	same(t, "beside a slow reader", len(other), len(large))
+	given.Same(t, "beside a slow reader", len(other), len(large))
 	body, err = io.ReadAll(res.Body)
-	same(t, "a slow reader", fmt.Sprint(len(body), err), fmt.Sprint(len(large), " <nil>"))
+	given.Same(t, "a slow reader", fmt.Sprint(len(body), err), fmt.Sprint(len(large), " <nil>"))
 
 	for _, length := range []string{"100", ""} {
 		g.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
@@ -298,21 +299,21 @@ func TestForwardProxyEarlyResponse(t *testing.T) {
 	req.Header.Set("Content-Type", "application/octet-stream")
 	res := must.Get(g.client(t, g.pass).Do(req))(t)
 	defer res.Body.Close()
-	same(t, "status", res.StatusCode, http.StatusTeapot)
+	given.Same(t, "status", res.StatusCode, http.StatusTeapot)
 	fmt.Fprint(write, "late")
 	write.Close()
 	all, err := io.ReadAll(res.Body)
-	same(t, "body", string(all)+fmt.Sprint(err), "early, late<nil>")
+	given.Same(t, "body", string(all)+fmt.Sprint(err), "early, late<nil>")
 }
 
 // Requests that the proxy refuses.
 func TestForwardProxyRefusals(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{FullAudit: true})
-	_, open := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")})
-	_, public := g.NewApplication(t, g.Owner, vault.ApplicationPublic, []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:create")})
+	_, open := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:use")})
+	_, public := g.NewApplication(t, g.Owner, vault.ApplicationPublic, []vault.AccessRule{given.Rule(1, "/", vault.TransformMask, "token:create")})
 	_, elsewhere := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", "pay.test")})
-	_, both := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/pci/", g.to), rule(2, "/", vault.TransformReveal, "token:use")})
+	_, both := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/pci/", g.to), given.Rule(2, "/", vault.TransformReveal, "token:use")})
 	basic := func(key string) string {
 		r := http.Request{Header: http.Header{}}
 		r.SetBasicAuth("x", key)
@@ -364,7 +365,7 @@ func TestForwardProxyRefusals(t *testing.T) {
 			return
 		}
 		body, _ := io.ReadAll(res.Body) // for the message
-		same(t, name+": status", res.StatusCode, status)
+		given.Same(t, name+": status", res.StatusCode, status)
 		must.Contain(t, name+": body", string(body), want)
 	}
 	inside("another host", g.pass, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400, "headers.Host")
@@ -385,7 +386,7 @@ func TestForwardProxyRefusals(t *testing.T) {
 	inside("unbound in a body", both, "POST / HTTP/1.1\r\nHost: HOST\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n{{ secret }}", 403, "limited to destinations")
 	inside("unbound in a header", both, "GET / HTTP/1.1\r\nHost: HOST\r\nX: Bearer {{ secret }}\r\n\r\n", 403, "limited to destinations")
 	inside("unbound beside bound", both, "GET /?a={{card|json:'$.cvc'}} HTTP/1.1\r\nHost: HOST\r\nX: Bearer {{ secret }}\r\n\r\n", 403, "limited to destinations")
-	same(t, "connections to the destination", g.conn.Load(), 0)
+	given.Same(t, "connections to the destination", g.conn.Load(), 0)
 	raw := g.tunnelTo(t, g.pass, g.to).NetConn()
 	fmt.Fprintf(raw, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
 	if text, _ := io.ReadAll(raw); !bytes.HasPrefix(text, []byte("HTTP/1.0 400")) {
@@ -396,7 +397,7 @@ func TestForwardProxyRefusals(t *testing.T) {
 	if err := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(t.Context()); err == nil {
 		t.Error("HTTP/2 was negotiated")
 	}
-	if found := entries(t, g.Vault, vault.ListLogsParams{Operation: vault.OperationDenied}); len(found) < 3 {
+	if found := given.Entries(t, g.Vault, vault.ListLogsParams{Operation: vault.OperationDenied}); len(found) < 3 {
 		t.Errorf("denials: %v", found)
 	}
 }
@@ -432,7 +433,7 @@ func TestForwardProxyAttacks(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		body, _ := io.ReadAll(res.Body) // for the message
-		same(t, name, fmt.Sprint(res.StatusCode, " ", string(body)), fmt.Sprint("200 ", g.to, " ", test.path, " ", test.body))
+		given.Same(t, name, fmt.Sprint(res.StatusCode, " ", string(body)), fmt.Sprint("200 ", g.to, " ", test.path, " ", test.body))
 		for header := range g.got.Header {
 			if !slices.Contains([]string{"Accept-Encoding", "Content-Length", "X"}, header) {
 				t.Errorf("%s: the destination got the header %s", name, header)
@@ -456,7 +457,7 @@ func TestForwardProxyAttacks(t *testing.T) {
 	_, key := closed.NewApplication(t, closed.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", "pay.test")})
 	req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x:"+key)))
 	closed.ForwardProxy(nil).ServeHTTP(rec, req)
-	same(t, "plain http in production: status", rec.Code, 400)
+	given.Same(t, "plain http in production: status", rec.Code, 400)
 	must.Contain(t, "plain http in production: body", rec.Body.String(), "https only")
 }
 
@@ -500,7 +501,7 @@ func TestForwardProxyTunnelLimit(t *testing.T) {
 			}
 			g.refusesTunnel(t, "one more of a tenant", g.pass, "Too Many Requests")
 			res, _ := do(t, g.client(t, keys[4]), g.request(t, "GET", "/", nil))
-			same(t, "a fifth tenant", res.StatusCode, 200)
+			given.Same(t, "a fifth tenant", res.StatusCode, 200)
 			closed := 0
 			for _, c := range all {
 				_ = c.NetConn().SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // an open tunnel sends nothing
@@ -508,7 +509,7 @@ func TestForwardProxyTunnelLimit(t *testing.T) {
 					closed++
 				}
 			}
-			same(t, "tunnels that made room", closed, 1)
+			given.Same(t, "tunnels that made room", closed, 1)
 		})
 	}
 }
@@ -522,8 +523,8 @@ func TestForwardProxyLimitsConnect(t *testing.T) {
 	allowed := 50
 	g.server.Config.Handler = g.ForwardProxy(&vault.ForwardOptions{
 		RateLimit: func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
-			same(t, "method", r.Method, http.MethodConnect)
-			same(t, "tenant", c.TenantID(), g.Owner.TenantID())
+			given.Same(t, "method", r.Method, http.MethodConnect)
+			given.Same(t, "tenant", c.TenantID(), g.Owner.TenantID())
 			return time.Second, int(asked.Add(int32(cost))) <= allowed
 		},
 	})
@@ -531,10 +532,10 @@ func TestForwardProxyLimitsConnect(t *testing.T) {
 		g.tunnelTo(t, g.pass, fmt.Sprintf("host-%d.example:443", i)).NetConn().Close()
 	}
 	g.refusesTunnel(t, "over the limit", g.pass, "Too Many Requests")
-	same(t, "asked", int(asked.Load()), allowed+1)
-	_, public := g.NewApplication(t, g.Owner, vault.ApplicationPublic, []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:create")})
+	given.Same(t, "asked", int(asked.Load()), allowed+1)
+	_, public := g.NewApplication(t, g.Owner, vault.ApplicationPublic, []vault.AccessRule{given.Rule(1, "/", vault.TransformMask, "token:create")})
 	g.refusesTunnel(t, "a key that may not use the proxy, over the limit", public, "Too Many Requests")
-	same(t, "asked for a key that may not use the proxy", int(asked.Load()), allowed+2)
+	given.Same(t, "asked for a key that may not use the proxy", int(asked.Load()), allowed+2)
 }
 
 // The certificates of one tenant do not take the place of those of another.
@@ -552,7 +553,7 @@ func TestForwardCertificatesOfTenants(t *testing.T) {
 	for n := range 1100 {
 		g.tunnelTo(t, g.pass, fmt.Sprintf("h%d.example:443", n)).NetConn().Close()
 	}
-	same(t, "after the flood of another tenant", serial(), first)
+	given.Same(t, "after the flood of another tenant", serial(), first)
 }
 
 // Each request has a trace id and a line in the log.
@@ -578,9 +579,9 @@ func TestForwardProxyLog(t *testing.T) {
 		req.Header.Set("BT-Trace-Id", test.id)
 		req.Header.Set("Authorization", "Bearer {{ secret }}")
 		res, _ := do(t, c, req)
-		same(t, "response", fmt.Sprint(res.StatusCode, res.Header.Get("BT-Trace-Id")), fmt.Sprint(test.status, test.id))
+		given.Same(t, "response", fmt.Sprint(res.StatusCode, res.Header.Get("BT-Trace-Id")), fmt.Sprint(test.status, test.id))
 		if i == 0 {
-			same(t, "sent", g.got.Header.Get("BT-Trace-Id")+g.got.Header.Get("Authorization"), "Bearer sk_live_secret")
+			given.Same(t, "sent", g.got.Header.Get("BT-Trace-Id")+g.got.Header.Get("Authorization"), "Bearer sk_live_secret")
 		}
 	}
 	must.Match(t, "an unknown key opened a tunnel", must.Err(g.client(t, "key_prv_x").Do(g.request(t, "GET", "/", nil))), must.Text(""))
@@ -597,7 +598,7 @@ func TestForwardProxyLog(t *testing.T) {
 	for _, never := range []string{"42424242", "sk_live", "key_prv"} {
 		must.Lack(t, "the log", text.String(), never)
 	}
-	same(t, "lines with a caller", strings.Count(text.String(), who), 4)
+	given.Same(t, "lines with a caller", strings.Count(text.String(), who), 4)
 }
 
 // A rate limit counts requests, and the tokens beyond the first in each.
@@ -614,7 +615,7 @@ func TestForwardProxyRateLimit(t *testing.T) {
 		req := g.request(t, "POST", "/", strings.NewReader("{{ card | json: '$.cvc' }} {{ secret }}"))
 		req.Header.Set("Content-Type", "text/plain")
 		res, _ := do(t, c, req)
-		same(t, "status", res.StatusCode, want)
+		given.Same(t, "status", res.StatusCode, want)
 	}
 }
 
@@ -650,9 +651,9 @@ func TestForwardProxyRevocation(t *testing.T) {
 			_, _ = io.Copy(io.Discard, res.Body)
 			return res.StatusCode
 		}
-		same(t, name+", before", send(), 200)
+		given.Same(t, name+", before", send(), 200)
 		must.Do(t, test.revoke())
-		same(t, name+", after", send(), test.status)
+		given.Same(t, name+", after", send(), test.status)
 	}
 }
 
@@ -660,7 +661,7 @@ func TestForwardProxyRevocation(t *testing.T) {
 // not at all.
 func TestForwardCA(t *testing.T) {
 	t.Parallel()
-	all, clock := nodes(t)
+	all, clock := given.Nodes(t)
 	certs := func(text []byte, err error) (found []*x509.Certificate) {
 		t.Helper()
 		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -673,7 +674,7 @@ func TestForwardCA(t *testing.T) {
 		return found
 	}
 	first := certs(all[0].ForwardCA(t.Context()))
-	same(t, "certificates", len(first), 1)
+	given.Same(t, "certificates", len(first), 1)
 	if c := first[0]; !c.IsCA || !c.MaxPathLenZero || !c.PermittedDNSDomainsCritical || len(c.PermittedIPRanges) != 2 || len(c.ExtKeyUsage) != 1 {
 		t.Errorf("the certificate is not limited: %+v", c)
 	}
@@ -685,7 +686,7 @@ func TestForwardCA(t *testing.T) {
 		t.Fatalf("after a rotation: %d certificates", len(second))
 	}
 	clock.Advance(7*24*time.Hour - time.Second)
-	same(t, "before 7 days", len(certs(all[0].ForwardCA(t.Context()))), 2)
+	given.Same(t, "before 7 days", len(certs(all[0].ForwardCA(t.Context()))), 2)
 	clock.Advance(2 * time.Second)
 	if after := certs(all[0].ForwardCA(t.Context())); len(after) != 1 || !after[0].Equal(second[0]) {
 		t.Errorf("after 7 days: %d certificates", len(after))
@@ -711,11 +712,11 @@ func TestForwardCAOfARunningProxy(t *testing.T) {
 	}
 	old := issuer()
 	must.Get(g.RotateForwardCA(t.Context(), nil))(t)
-	same(t, "issuer after a rotation", issuer(), old)
+	given.Same(t, "issuer after a rotation", issuer(), old)
 	_, err := g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Domains: []string{"stripe.com", "https://x"}})
-	wantError(t, "a domain with a scheme", err, vault.ErrInvalid)
+	must.Match(t, "a domain with a scheme", err, vault.ErrInvalid)
 	must.Get(g.RotateForwardCA(t.Context(), &vault.RotateCAOptions{Now: true, Domains: []string{"stripe.com"}}))(t)
-	eventually(t, "the new authority signs", func() bool {
+	given.Eventually(t, "the new authority signs", func() bool {
 		c := g.tunnelTo(t, g.pass, g.to)
 		return c.HandshakeContext(t.Context()) == nil && c.ConnectionState().PeerCertificates[0].Issuer.CommonName != old
 	})
@@ -738,7 +739,7 @@ func TestForwardCertificatesAreKept(t *testing.T) {
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	first := serial()
-	same(t, "the second tunnel", serial(), first)
+	given.Same(t, "the second tunnel", serial(), first)
 	for n := range 1000 {
 		g.tunnelTo(t, g.pass, fmt.Sprintf("h%d.example:443", n)).NetConn().Close()
 	}
@@ -759,9 +760,9 @@ func TestForwardProxyIdleTunnels(t *testing.T) {
 		must.Do(t, c.HandshakeContext(t.Context()))
 		tunnels = append(tunnels, c)
 	}
-	same(t, "connections to the destination", g.conn.Load(), 0)
+	given.Same(t, "connections to the destination", g.conn.Load(), 0)
 	res, _ := do(t, g.client(t, g.pass), g.request(t, "GET", "/", nil))
-	same(t, "status", res.StatusCode, 200)
+	given.Same(t, "status", res.StatusCode, 200)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must.Do(t, g.server.Config.Shutdown(ctx))

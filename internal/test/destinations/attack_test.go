@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -25,7 +26,7 @@ import (
 func wantNothingOf(t testing.TB, what string, texts ...any) {
 	t.Helper()
 	for _, text := range texts {
-		must.Lack(t, what, fmt.Sprintf("%+v", text), visa[:5])
+		must.Lack(t, what, fmt.Sprintf("%+v", text), given.Visa[:5])
 	}
 }
 
@@ -35,7 +36,7 @@ func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
 	const pad = "AAAAAAAAAAAAAAAAAAAA"
-	for _, guess := range []string{visa[:1], visa[:2], "9"} {
+	for _, guess := range []string{given.Visa[:1], given.Visa[:2], "9"} {
 		body := "--" + pad + guess + "\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n--" + pad + "{{ card | json: '$.number' }}\r\n--" + pad + guess + "--\r\n"
 		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"multipart/form-data; boundary=" + pad + guess}}, Body: strings.NewReader(body)}
 		_, err := w.charge(t.Context(), w.key, call)
@@ -44,11 +45,11 @@ func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
 			continue
 		}
 		got := &http.Request{Method: "POST", Header: w.got.Header, Body: io.NopCloser(strings.NewReader(w.body))}
-		if err := got.ParseMultipartForm(1000); err != nil || got.FormValue("a") != "--"+pad+visa {
+		if err := got.ParseMultipartForm(1000); err != nil || got.FormValue("a") != "--"+pad+given.Visa {
 			t.Errorf("the destination got %v, %v", got.Form, err)
 		}
 	}
-	create(t, w.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "abcde"})
+	given.Create(t, w.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "abcde"})
 	for _, expression := range []string{
 		"{{ token: card | json: '$.enrichments.card.last4' }}", "{{ token: card | json: '$.enrichments.card.bin' }}",
 		"{{ short | append: card }}", "{{ short | append: data }}", "{{ short | append: token: card }}", "{{ short | default: card.number }}",
@@ -56,7 +57,7 @@ func TestBoundRequestsAnswerNoQuestions(t *testing.T) {
 		"{{ card | json: '$.number' | json: '$[0]' }}", "{{ card | stringify | json: '$.number' }}", "{{ card | to_string | slice: 11, 5 }}",
 	} {
 		call := vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(expression)}
-		if _, err := w.charge(t.Context(), w.key, call); err == nil && !strings.Contains(w.body, visa) {
+		if _, err := w.charge(t.Context(), w.key, call); err == nil && !strings.Contains(w.body, given.Visa) {
 			t.Errorf("%s: the destination got %s", expression, w.body)
 		} else {
 			wantNothingOf(t, expression, err)
@@ -70,13 +71,13 @@ func TestBoundRequestsKeepTheirConnection(t *testing.T) {
 	w := newTill(t, vault.Config{})
 	for range 3 {
 		must.Get(w.charge(t.Context(), w.key, cardCall()))(t)
-		same(t, "the connection is closed", w.got.Close, false)
+		given.Same(t, "the connection is closed", w.got.Close, false)
 	}
-	same(t, "connections", w.conn.Load(), 1)
+	given.Same(t, "connections", w.conn.Load(), 1)
 	call := cardCall()
 	call.Connection = "close"
 	must.Get(w.charge(t.Context(), w.key, call))(t)
-	same(t, "the connection is closed, as the caller wants", w.got.Close, true)
+	given.Same(t, "the connection is closed, as the caller wants", w.got.Close, true)
 }
 
 // A destination that repeats the data in its status line, as a number, or in
@@ -86,7 +87,7 @@ func TestEchoesInOtherPlaces(t *testing.T) {
 	var log bytes.Buffer
 	w := newTill(t, vault.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), FullAudit: true})
 	const long = "6212345678900000003" // more digits than a float has
-	create(t, w.Private, vault.TokenParams{ID: "long", Type: vault.TypeCardNumber, Data: long})
+	given.Create(t, w.Private, vault.TokenParams{ID: "long", Type: vault.TypeCardNumber, Data: long})
 	w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) {
 		n, err := strconv.ParseFloat(body, 64)
 		fmt.Fprintf(rw, "%v %s %f %d %v", n, strconv.FormatFloat(n, 'f', -1, 64), n, int64(n), err)
@@ -96,12 +97,12 @@ func TestEchoesInOtherPlaces(t *testing.T) {
 	must.Lack(t, "as a float", got, long[:8])
 	must.Lack(t, "as a float", got, "6.2123")
 	for name, response := range map[string]string{
-		"status line": "HTTP/1.1 200 " + visa + "\r\nContent-Length: 1\r\n\r\nx",
-		"not HTTP":    visa + " is not HTTP\r\n\r\n",
-		"a bad line":  "HTTP/1.1 200 OK\r\n" + visa + "\r\n\r\n",
-		"a bad size":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + visa + visa + "\r\n",
-		"cut off":     "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + visa[:12],
-		"two in one":  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 " + visa + "\r\n\r\n",
+		"status line": "HTTP/1.1 200 " + given.Visa + "\r\nContent-Length: 1\r\n\r\nx",
+		"not HTTP":    given.Visa + " is not HTTP\r\n\r\n",
+		"a bad line":  "HTTP/1.1 200 OK\r\n" + given.Visa + "\r\n\r\n",
+		"a bad size":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + given.Visa + given.Visa + "\r\n",
+		"cut off":     "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + given.Visa[:12],
+		"two in one":  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 " + given.Visa + "\r\n\r\n",
 	} {
 		w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
 			conn, _, _ := rw.(http.Hijacker).Hijack() // an HTTP/1 server can
@@ -119,7 +120,7 @@ func TestEchoesInOtherPlaces(t *testing.T) {
 		}
 	}
 	wantNothingOf(t, "logger", log.String())
-	for _, e := range entries(t, w.Vault, vault.ListLogsParams{}) {
+	for _, e := range given.Entries(t, w.Vault, vault.ListLogsParams{}) {
 		wantNothingOf(t, "log", e)
 	}
 }
@@ -152,7 +153,7 @@ func TestObserversSeeNoBoundData(t *testing.T) {
 	call.Header = http.Header{"Content-Type": {"application/json"}, "X-Card": {"{{ card | json: '$.number' }}"}}
 	call.Query = url.Values{"q": {"{{ card | json: '$.number' }}"}}.Encode()
 	must.Get(w.charge(t.Context(), w.key, call))(t)
-	same(t, "sent", w.got.Header.Get("X-Card")+w.got.Header.Get("Tracestate"), visa+"seen=1")
+	given.Same(t, "sent", w.got.Header.Get("X-Card")+w.got.Header.Get("Tracestate"), given.Visa+"seen=1")
 	wantNothingOf(t, "events", strings.Join(s.all, "\n"))
 }
 
@@ -160,17 +161,17 @@ func TestObserversSeeNoBoundData(t *testing.T) {
 func TestBoundUseEndsEarlierSight(t *testing.T) {
 	t.Parallel()
 	var told []string
-	w := newTill(t, vault.Config{WorkEvery: -1, Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+	w := newTill(t, vault.Config{WorkEvery: -1, Runtime: given.Runtime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": in["args"]}, nil
 	})})
 	w.answer = func(_ http.ResponseWriter, _ *http.Request, body string) { told = append(told, body) }
 	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
-		rule(1, "/", vault.TransformReveal, "token:use", "token:update"), rule(2, "/", vault.TransformMask, "token:read", "token:create")}}))(t)
-	key := authenticated(t, w.Vault.Vault, app.Key)
+		given.Rule(1, "/", vault.TransformReveal, "token:use", "token:update"), given.Rule(2, "/", vault.TransformMask, "token:read", "token:create")}}))(t)
+	key := given.Authenticated(t, w.Vault.Vault, app.Key)
 	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
 	pending := must.Get(w.Public.CreateSession(t.Context()))(t)
-	must.Do(t, key.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: pending.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use")}}))
-	session := authenticated(t, w.Vault.Vault, pending.SessionKey)
+	must.Do(t, key.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: pending.Nonce, Rules: []vault.AccessRule{given.Rule(1, "/", vault.TransformReveal, "token:read", "token:use")}}))
+	session := given.Authenticated(t, w.Vault.Vault, pending.SessionKey)
 	once := func() (vault.StoredResponse, error) {
 		out, _, err := key.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			out, err := c.React(ctx, reactor.ID, vault.ReactParams{Args: "{{ card }}"})
@@ -181,13 +182,13 @@ func TestBoundUseEndsEarlierSight(t *testing.T) {
 		})
 		return out, err
 	}
-	must.Contain(t, "the response", string(must.Get(once())(t).Body), visa)
+	must.Contain(t, "the response", string(must.Get(once())(t).Body), given.Visa)
 	must.Get(key.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: "{{ card }}", CallbackURL: w.url}))(t)
 	params := app.Params()
-	params.Rules = []vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read", "token:create", "token:update")}
+	params.Rules = []vault.AccessRule{bound(1, "/", w.to), given.Rule(2, "/", vault.TransformMask, "token:read", "token:create", "token:update")}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
 	out, err := once()
-	wantError(t, "a stored response", err, vault.ErrForbidden)
+	must.Match(t, "a stored response", err, vault.ErrForbidden)
 	wantNothingOf(t, "a stored response", string(out.Body), err)
 	must.Do(t, w.Work(t.Context()))
 	if len(told) != 1 || !strings.Contains(told[0], "limited to requests") {
@@ -212,11 +213,11 @@ func TestBoundUseNeedsACertificate(t *testing.T) {
 	w := newTill(t, vault.Config{})
 	host, port, _ := net.SplitHostPort(w.to)
 	name := "localhost:" + port // the certificate is for 127.0.0.1 and example.com
-	key := private(t, w.Vault, bound(1, "/", name))
+	key := given.Private(t, w.Vault, bound(1, "/", name))
 	call := cardCall()
 	call.URL = "https://" + name
-	wantError(t, "another name for "+host, must.Err(w.charge(t.Context(), key, call)), vault.ErrUnreachable)
-	same(t, "sent", w.body, "")
+	must.Match(t, "another name for "+host, must.Err(w.charge(t.Context(), key, call)), vault.ErrUnreachable)
+	given.Same(t, "sent", w.body, "")
 }
 
 // All that an expression can insert is replaced, whatever its length and its place in
@@ -230,9 +231,9 @@ func TestEveryInsertedTextIsReplaced(t *testing.T) {
 		"first": pair[0], "second": pair[1], "stutter": strings.Repeat("A", 5000) + "key material", "ampersand": long + "&the rest",
 		"named": map[string]any{"DE89370400440532013000": map[string]any{"owner": "Jane Doe"}}, "line": "sk_live_line\n", "mixed": "Sk_lIvE_MiXeD",
 	} {
-		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
+		given.Create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
 	}
-	tagged := create(t, w.Private, vault.TokenParams{ID: "tagged", Type: vault.TypeGeneric, Data: "the tagged data", Metadata: map[string]string{"customer-number": "4711-0815"}})
+	tagged := given.Create(t, w.Private, vault.TokenParams{ID: "tagged", Type: vault.TypeGeneric, Data: "the tagged data", Metadata: map[string]string{"customer-number": "4711-0815"}})
 	whole := must.Get(w.Private.GetToken(t.Context(), tagged.ID))(t)
 	text := http.Header{"Content-Type": {"text/plain"}}
 	for name, test := range map[string]struct {
@@ -270,7 +271,7 @@ func TestEveryInsertedTextIsReplaced(t *testing.T) {
 		_, _ = io.WriteString(rw, `{"expiration_month":12,"owners":1}`)
 	}
 	got := must.Get(w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Body: strings.NewReader(`{"x":"{{ card }}"}`)}))(t)
-	same(t, "names that the type has", got.body, `{"expiration_month":12,"owners":1}`)
+	given.Same(t, "names that the type has", got.body, `{"expiration_month":12,"owners":1}`)
 }
 
 // The limits of a request do not tell how long a value is that its caller may not see.
@@ -279,7 +280,7 @@ func TestLimitsDoNotTellALength(t *testing.T) {
 	w := newTill(t, vault.Config{})
 	for n, repeats := range map[int]int{1_100: 1, 3_900: 1, 5_000: 2, 8_100: 2} {
 		id := fmt.Sprint("value-", n)
-		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: strings.Repeat("v", n)})
+		given.Create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: strings.Repeat("v", n)})
 		most := 4096 / repeats // expressions that fit
 		for count, want := range map[int]error{most: nil, most + 1: vault.ErrInvalid} {
 			body := strings.Repeat("{{ "+id+" }}", count)
@@ -298,7 +299,7 @@ func TestReplacementsAreReported(t *testing.T) {
 	s := &seen{}
 	w := newTill(t, vault.Config{Observer: s})
 	client, _ := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", w.to)})
-	for response, want := range map[string]int{"nothing": 0, visa + " and " + visa: 1, visa[:15] + "3": 0} {
+	for response, want := range map[string]int{"nothing": 0, given.Visa + " and " + given.Visa: 1, given.Visa[:15] + "3": 0} {
 		w.answer = func(rw http.ResponseWriter, _ *http.Request, _ string) {
 			rw.Header().Set("X-Text", response)
 			_, _ = io.WriteString(rw, response)
@@ -306,7 +307,7 @@ func TestReplacementsAreReported(t *testing.T) {
 		s.all = nil
 		must.Get(w.charge(t.Context(), client, cardCall()))(t)
 		all := strings.Join(s.all, "\n")
-		same(t, response, strings.Count(all, "Kind:echo Name:replaced")/2, want)
+		given.Same(t, response, strings.Count(all, "Kind:echo Name:replaced")/2, want)
 		if want > 0 {
 			must.Contain(t, "the event", all, "EntityID:"+client.ApplicationID().String())
 		}

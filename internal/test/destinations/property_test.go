@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"compress/gzip"
@@ -17,6 +17,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -110,14 +111,14 @@ func TestNoBoundValueComesBack(t *testing.T) {
 		id, container := fmt.Sprintf("tok-%d", n), fmt.Sprintf("/c%d/", r.IntN(3))
 		data, secrets, names := secretOf(r, 0)
 		metadata := map[string]string{fmt.Sprintf("name-%d", r.Int64()): fmt.Sprint("A&b ", r.Int64())}
-		create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Metadata: metadata, Containers: []string{container}})
+		given.Create(t, w.Private, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Metadata: metadata, Containers: []string{container}})
 		whole := must.Get(w.Private.GetToken(t.Context(), id))(t)
 		destinations := [][]string{{w.to}, {"x.test", w.to}, {"x.test"}, {"*.test"}}
-		rules := []vault.AccessRule{rule(9, "/", vault.TransformMask, "token:read", "token:search", "token:update")}
+		rules := []vault.AccessRule{given.Rule(9, "/", vault.TransformMask, "token:read", "token:search", "token:update")}
 		for i := range 3 {
 			rules = append(rules, bound(1+i, fmt.Sprintf("/c%d/", i), destinations[r.IntN(len(destinations))]...))
 		}
-		key := private(t, w.Vault, rules...)
+		key := given.Private(t, w.Vault, rules...)
 		expression, hidden := expressionOf(r, id), slices.Concat(secrets, names)
 		if strings.Contains(expression, "token:") {
 			hidden = slices.Concat(hidden, []string{whole.Fingerprint}, slices.Collect(maps.Keys(metadata)), slices.Collect(maps.Values(metadata)))
@@ -230,8 +231,8 @@ func oneLine(c rune) rune {
 func TestEchoesOfWhatWasSent(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	create(t, w.Private, vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: `a <secret> & "text"`})
-	create(t, w.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: json.RawMessage("12345678901234567890")})
+	given.Create(t, w.Private, vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: `a <secret> & "text"`})
+	given.Create(t, w.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: json.RawMessage("12345678901234567890")})
 	w.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
 		var n float64
 		if json.Unmarshal([]byte(body), &n) == nil {
@@ -252,7 +253,7 @@ func TestEchoesOfWhatWasSent(t *testing.T) {
 		if _, params, _ := mime.ParseMediaType(w.got.Header.Get("Content-Type")); params["boundary"] != "" {
 			got = strings.ReplaceAll(got, params["boundary"], "0123456789abcdef")
 		}
-		same(t, typ, got, test.want)
+		given.Same(t, typ, got, test.want)
 		must.Lack(t, typ+": not filled in", w.body, "{{")
 	}
 }

@@ -1,4 +1,4 @@
-package vault_test
+package auditlog_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -34,7 +35,7 @@ func TestOneEntryForEachEntity(t *testing.T) {
 		v.Clock.Advance(time.Second)
 		do()
 		var got []string
-		for _, e := range entries(t, v, vault.ListLogsParams{StartDate: v.Clock.Now()}) {
+		for _, e := range given.Entries(t, v, vault.ListLogsParams{StartDate: v.Clock.Now()}) {
 			got = append(got, fmt.Sprintf("%s %s %s: %s", e.Operation, e.EntityType, e.EntityID, e.Message))
 			if e.ActorID != app || e.ActorType != "application" || e.TenantID != v.Acme.ID {
 				t.Errorf("%s: actor %v, a %s, of tenant %s", name, e.ActorID, e.ActorType, e.TenantID)
@@ -42,32 +43,32 @@ func TestOneEntryForEachEntity(t *testing.T) {
 		}
 		slices.Sort(got)
 		slices.Sort(want)
-		same(t, name+" leaves", got, want)
+		given.Same(t, name+" leaves", got, want)
 	}
 	c := v.Private
 	step("create", func() {
-		create(t, c, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+		given.Create(t, c, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
 	},
 		"create token tok: Token created")
 	step("tokenize", func() {
-		tokenize(t, c, `[{"id":"card","type":"card","data":{"number":"4242424242424242"}},{"id":"ssn","type":"social_security_number","data":"536-22-8726"}]`)
+		given.Tokenize(t, c, `[{"id":"card","type":"card","data":{"number":"4242424242424242"}},{"id":"ssn","type":"social_security_number","data":"536-22-8726"}]`)
 	}, "create card card: Token created", "create social_security_number ssn: Token created")
-	step("get", func() { get(t, c, "card") }, "read card card: Token read")
-	step("update", func() { update(t, c, "tok", `{"metadata":{"a":"b"}}`) }, "update token tok: Token updated")
-	step("list", func() { list(t, c, vault.ListTokensParams{}) },
+	step("get", func() { given.Get(t, c, "card") }, "read card card: Token read")
+	step("update", func() { given.Update(t, c, "tok", `{"metadata":{"a":"b"}}`) }, "update token tok: Token updated")
+	step("list", func() { given.List(t, c, vault.ListTokensParams{}) },
 		"read token tok: Token read", "read card card: Token read", "read social_security_number ssn: Token read")
-	step("a page of a list", func() { list(t, c, vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}}) }, "read social_security_number ssn: Token read")
-	step("an empty list", func() { list(t, c, vault.ListTokensParams{IDs: []string{"none"}}) })
+	step("a page of a list", func() { given.List(t, c, vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}}) }, "read social_security_number ssn: Token read")
+	step("an empty list", func() { given.List(t, c, vault.ListTokensParams{IDs: []string{"none"}}) })
 	step("search", func() { _, _ = c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:s3cr3t"}) }, "read token tok: Token read")
-	step("detokenize", func() { detokenize(t, c, `["{{ tok }}","{{ tok | last4 }}","{{ card }}"]`) }, "use token tok: Token used", "use card card: Token used")
-	step("detokenize nothing", func() { detokenize(t, c, `["x"]`) })
+	step("detokenize", func() { given.Detokenize(t, c, `["{{ tok }}","{{ tok | last4 }}","{{ card }}"]`) }, "use token tok: Token used", "use card card: Token used")
+	step("detokenize nothing", func() { given.Detokenize(t, c, `["x"]`) })
 	step("refused operations", func() {
 		_, _ = c.GetToken(t.Context(), "none")
 		_, _ = c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})
 		_, _ = c.ListLogs(t.Context(), vault.ListLogsParams{})
 		_ = c.DeleteToken(t.Context(), "none")
 	})
-	step("duplicate", func() { create(t, c, dedup("s3cr3t")) }, "read token tok: Token read")
+	step("duplicate", func() { given.Create(t, c, given.Deduplicated("s3cr3t")) }, "read token tok: Token read")
 	step("delete", func() { _ = c.DeleteToken(t.Context(), "tok") }, "delete token tok: Token deleted")
 	step("own application", func() { _, _ = c.OwnApplication(t.Context()) }, "read application "+app.String()+": Application read")
 }
@@ -84,20 +85,20 @@ func TestEntriesOfAdministration(t *testing.T) {
 	} {
 		must.Do(t, err)
 	}
-	same(t, "application", operations(t, v, app.ID.String()), []string{"create", "read", "update", "update", "delete"})
-	same(t, "tenant", operations(t, v, v.Acme.ID.String()), []string{"create", "read", "update"})
-	session(t, v, vault.SessionGrant{Permissions: everything})
+	given.Same(t, "application", given.Operations(t, v, app.ID.String()), []string{"create", "read", "update", "update", "delete"})
+	given.Same(t, "tenant", given.Operations(t, v, v.Acme.ID.String()), []string{"create", "read", "update"})
+	given.Session(t, v, vault.SessionGrant{Permissions: given.Everything})
 	var got []string
-	for _, e := range entries(t, v, vault.ListLogsParams{EntityType: "session"}) {
+	for _, e := range given.Entries(t, v, vault.ListLogsParams{EntityType: "session"}) {
 		got = append(got, string(e.Operation)+": "+e.Message)
 	}
-	same(t, "session", got, []string{"create: Session created", "authorize: Session authorized"})
+	given.Same(t, "session", got, []string{"create: Session created", "authorize: Session authorized"})
 	v.Clock.Advance(3 * time.Minute)
 	must.Get(v.Sweep(t.Context()))(t)
-	last := entries(t, v, vault.ListLogsParams{EntityType: "session"})[2]
-	same(t, "message", last.Message, "Session expired")
-	same(t, "actor of the sweep", last.ActorID, uuid.UUID{})
-	same(t, "type of the sweep's actor", last.ActorType, "")
+	last := given.Entries(t, v, vault.ListLogsParams{EntityType: "session"})[2]
+	given.Same(t, "message", last.Message, "Session expired")
+	given.Same(t, "actor of the sweep", last.ActorID, uuid.UUID{})
+	given.Same(t, "type of the sweep's actor", last.ActorType, "")
 }
 
 func TestLogFilters(t *testing.T) {
@@ -107,9 +108,9 @@ func TestLogFilters(t *testing.T) {
 	for i := range 5 {
 		v.Clock.Advance(time.Minute)
 		times = append(times, v.Clock.Now())
-		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
 	}
-	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
 	for name, tt := range map[string]struct {
 		p    vault.ListLogsParams
 		want []string
@@ -131,23 +132,23 @@ func TestLogFilters(t *testing.T) {
 		for _, e := range page.Data {
 			got = append(got, e.EntityID)
 		}
-		same(t, name, got, tt.want)
-		same(t, name+": total", page.Pagination.TotalItems, len(tt.want))
+		given.Same(t, name, got, tt.want)
+		given.Same(t, name+": total", page.Pagination.TotalItems, len(tt.want))
 	}
 	page := must.Get(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Page: 2, Size: 2}}))(t)
-	same(t, "second page", []string{page.Data[0].EntityID, page.Data[1].EntityID}, []string{"tok2", "tok1"})
-	same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 5, PageNumber: 2, PageSize: 2, TotalPages: 3})
-	wantFields(t, "NUL", must.Err(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})), "entity_id")
+	given.Same(t, "second page", []string{page.Data[0].EntityID, page.Data[1].EntityID}, []string{"tok2", "tok1"})
+	given.Same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 5, PageNumber: 2, PageSize: 2, TotalPages: 3})
+	given.WantFields(t, "NUL", must.Err(v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})), "entity_id")
 	_, other := v.NewTenant(t, "Other")
 	theirs := must.Get(other.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
-	same(t, "another tenant sees", theirs.Pagination.TotalItems, 1)
+	given.Same(t, "another tenant sees", theirs.Pagination.TotalItems, 1)
 }
 
 func TestEntityTypes(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	got := must.Get(v.Management.ListEntityTypes(t.Context()))(t)
-	same(t, "entity types", got, []vault.EntityType{
+	given.Same(t, "entity types", got, []vault.EntityType{
 		{DisplayName: "Application", Value: "application"}, {DisplayName: "Bank", Value: "bank"}, {DisplayName: "Card", Value: "card"},
 		{DisplayName: "Card Number", Value: "card_number"}, {DisplayName: "Employer ID Number", Value: "employer_id_number"},
 		{DisplayName: "Erasure", Value: "erasure"}, {DisplayName: "Proxy", Value: "proxy"}, {DisplayName: "Reactor", Value: "reactor"}, {DisplayName: "Session", Value: "session"},
@@ -160,8 +161,8 @@ func TestEntityTypes(t *testing.T) {
 // the read fails.
 func TestReadFailsWithoutItsEntry(t *testing.T) {
 	t.Parallel()
-	v, store := spied(t)
-	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+	v, store := given.Spied(t)
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
 	reads := map[string]func() (shown string, err error){
 		"get": func() (string, error) { return shown(v.Private.GetToken(t.Context(), "tok")) },
 		"detokenize": func() (string, error) {
@@ -182,16 +183,16 @@ func TestReadFailsWithoutItsEntry(t *testing.T) {
 		},
 	}
 	for name, read := range reads {
-		store.before = func(call string, ch *storage.Change) error {
+		store.Before = func(call string, ch *storage.Change) error {
 			if call == "Write" && ch.Relaxed {
-				return errDown
+				return given.ErrDown
 			}
 			return nil
 		}
 		seen, err := read()
-		wantError(t, name, err, errDown)
-		same(t, name+" without a log entry", seen, "")
-		store.before = nil
+		must.Match(t, name, err, given.ErrDown)
+		given.Same(t, name+" without a log entry", seen, "")
+		store.Before = nil
 		if must.Get(read())(t) == "" {
 			t.Errorf("%s shows nothing", name)
 		}
@@ -219,27 +220,27 @@ func shownOn(page *vault.Page[vault.Token], err error) (string, error) {
 func TestStrictReadLogs(t *testing.T) {
 	t.Parallel()
 	for _, strict := range []bool{false, true} {
-		v, store := spiedWith(t, &vault.Config{StrictReadLogs: strict})
+		v, store := given.SpiedWith(t, &vault.Config{StrictReadLogs: strict})
 		relaxed := map[bool]int{}
-		store.before = func(call string, ch *storage.Change) error {
+		store.Before = func(call string, ch *storage.Change) error {
 			if call == "Write" {
 				relaxed[ch.Relaxed]++
 			}
 			return nil
 		}
-		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-		get(t, v.Owner.Client, tok.ID)
+		tok := given.Create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+		given.Get(t, v.Owner.Client, tok.ID)
 		want := map[bool]int{false: 1, true: 1}
 		if strict {
 			want = map[bool]int{false: 2}
 		}
-		same(t, fmt.Sprintf("relaxed writes, strict %v", strict), relaxed, want)
+		given.Same(t, fmt.Sprintf("relaxed writes, strict %v", strict), relaxed, want)
 	}
 }
 
 // readLogger is a database that reads and logs in one step, and records its calls.
 type readLogger struct {
-	*spy
+	*given.Spy
 	asked []storage.Reading
 	err   error
 }
@@ -259,7 +260,7 @@ func (s *readLogger) ReadToken(ctx context.Context, r storage.Reading) (storage.
 
 func readLogged(t *testing.T, cfg *vault.Config) (*vaulttest.Vault, *readLogger) {
 	t.Helper()
-	store := &readLogger{spy: &spy{Storage: sqliteAt(t, ":memory:")}}
+	store := &readLogger{Spy: &given.Spy{Storage: given.SQLite(t, ":memory:")}}
 	return vaulttest.OpenStorage(t, store, cfg), store
 }
 
@@ -268,18 +269,18 @@ func readLogged(t *testing.T, cfg *vault.Config) (*vaulttest.Vault, *readLogger)
 func TestReadAndLogInOneStep(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
-	store.before = func(call string, _ *storage.Change) error {
+	tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
+	store.Before = func(call string, _ *storage.Change) error {
 		t.Errorf("%s was called beside ReadToken", call)
 		return nil
 	}
-	same(t, "token", get(t, v.Private, tok.ID).ID, tok.ID)
-	store.before = nil
-	log := entries(t, v, vault.ListLogsParams{EntityID: tok.ID})
+	given.Same(t, "token", given.Get(t, v.Private, tok.ID).ID, tok.ID)
+	store.Before = nil
+	log := given.Entries(t, v, vault.ListLogsParams{EntityID: tok.ID})
 	if len(log) != 2 || log[1].Operation != "read" || log[1].EntityType != "card" || log[1].Message != "Token read" {
 		t.Errorf("the log of the token: %+v", log)
 	}
-	same(t, "queries", len(store.asked), 1)
+	given.Same(t, "queries", len(store.asked), 1)
 }
 
 // The token is read first if its attributes decide whether it may be read, if the
@@ -291,12 +292,12 @@ func TestReadThenLog(t *testing.T) {
 		read func(t *testing.T, v *vaulttest.Vault, id string)
 	}{
 		"rules on containers": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
-			get(t, private(t, v, rule(1, "/general/", vault.TransformReveal, "token:read")), id)
-			_, err := private(t, v, rule(1, "/pci/", vault.TransformReveal, "token:read")).GetToken(t.Context(), id)
-			wantError(t, "get", err, vault.ErrForbidden)
+			given.Get(t, given.Private(t, v, given.Rule(1, "/general/", vault.TransformReveal, "token:read")), id)
+			_, err := given.Private(t, v, given.Rule(1, "/pci/", vault.TransformReveal, "token:read")).GetToken(t.Context(), id)
+			must.Match(t, "get", err, vault.ErrForbidden)
 		}},
 		"strict": {cfg: &vault.Config{StrictReadLogs: true}, read: func(t *testing.T, v *vaulttest.Vault, id string) {
-			get(t, v.Private, id)
+			given.Get(t, v.Private, id)
 		}},
 		"once": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
 			_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Scope: "s", Key: "k"},
@@ -307,23 +308,23 @@ func TestReadThenLog(t *testing.T) {
 			must.Do(t, err)
 		}},
 		"no possible id": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
-			get(t, private(t, v, rule(1, "/general/", vault.TransformReveal, "token:read")), id)
-			wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), "a\x00b")), vault.ErrNotFound)
+			given.Get(t, given.Private(t, v, given.Rule(1, "/general/", vault.TransformReveal, "token:read")), id)
+			must.Match(t, "get", must.Err(v.Private.GetToken(t.Context(), "a\x00b")), vault.ErrNotFound)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, store := readLogged(t, test.cfg)
-			tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+			tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			test.read(t, v, tok.ID)
-			same(t, "ReadToken was called", len(store.asked), 0)
+			given.Same(t, "ReadToken was called", len(store.asked), 0)
 			reads := 0
-			for _, e := range entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
+			for _, e := range given.Entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
 				if e.Operation == "read" {
 					reads++
 				}
 			}
-			same(t, "entries of reads", reads, 1)
+			given.Same(t, "entries of reads", reads, 1)
 		})
 	}
 }
@@ -333,10 +334,10 @@ func TestReadThenLog(t *testing.T) {
 func TestReadAndLogErrors(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
-	wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), "missing")), vault.ErrNotFound)
-	store.err = errDown
-	wantError(t, "get", must.Err(v.Private.GetToken(t.Context(), "missing")), errDown)
-	same(t, "readings", len(store.asked), 2)
+	must.Match(t, "get", must.Err(v.Private.GetToken(t.Context(), "missing")), vault.ErrNotFound)
+	store.err = given.ErrDown
+	must.Match(t, "get", must.Err(v.Private.GetToken(t.Context(), "missing")), given.ErrDown)
+	given.Same(t, "readings", len(store.asked), 2)
 }
 
 const year = 365 * 24 * time.Hour
@@ -347,13 +348,13 @@ func TestLogRetentionIsChecked(t *testing.T) {
 		0: true, 24 * time.Hour: true, year: true,
 		-1: false, -year: false, 1: false, 24*time.Hour - 1: false,
 	} {
-		v, err := vault.Open(t.Context(), sqliteAt(t, ":memory:"), vault.NewKey(), &vault.Config{LogRetention: retention, SweepEvery: -1, WorkEvery: -1})
+		v, err := vault.Open(t.Context(), given.SQLite(t, ":memory:"), vault.NewKey(), &vault.Config{LogRetention: retention, SweepEvery: -1, WorkEvery: -1})
 		switch {
 		case ok && err == nil:
 			err = v.Close()
 			fallthrough
 		case ok:
-			wantError(t, fmt.Sprint(retention), err, nil)
+			must.Match(t, fmt.Sprint(retention), err, nil)
 		case err == nil:
 			_ = v.Close()
 			t.Errorf("%s was accepted", retention)
@@ -382,19 +383,19 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 	setUp := logTotal(t, v.Owner.Client, vault.ListLogsParams{}) // the tenant and its applications
 	const cards = 450                                            // more than two writes of a sweep delete
 	for i := range cards {
-		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+		given.Create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
 	}
-	create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x"})
+	given.Create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x"})
 	v.Clock.Advance(time.Microsecond)
 	later := v.Clock.Now()
-	create(t, v.Owner.Client, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	given.Create(t, v.Owner.Client, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa}})
 
 	v.Clock.Advance(year - time.Microsecond) // the first entries are exactly a year old
-	same(t, "at the end of the retention", sweep(t, v.Vault), vault.Swept{})
-	same(t, "entries", logTotal(t, v.Owner.Client, vault.ListLogsParams{}), setUp+cards+1)
+	given.Same(t, "at the end of the retention", given.Sweep(t, v.Vault), vault.Swept{})
+	given.Same(t, "entries", logTotal(t, v.Owner.Client, vault.ListLogsParams{}), setUp+cards+1)
 	v.Clock.Advance(time.Microsecond)
-	same(t, "a microsecond later", sweep(t, v.Vault), vault.Swept{Logs: setUp + cards + 2})
-	same(t, "again", sweep(t, v.Vault), vault.Swept{})
+	given.Same(t, "a microsecond later", given.Sweep(t, v.Vault), vault.Swept{Logs: setUp + cards + 2})
+	given.Same(t, "again", given.Sweep(t, v.Vault), vault.Swept{})
 
 	for name, tt := range map[string]struct {
 		p    vault.ListLogsParams
@@ -406,11 +407,11 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 		"until then": {vault.ListLogsParams{EndDate: later}, 0}, "from then on": {vault.ListLogsParams{StartDate: later}, 1},
 		"of the day": {vault.ListLogsParams{StartDate: start.Truncate(24 * time.Hour), EndDate: start.Add(24 * time.Hour)}, 1},
 	} {
-		same(t, name, logTotal(t, v.Owner.Client, tt.p), tt.want)
+		given.Same(t, name, logTotal(t, v.Owner.Client, tt.p), tt.want)
 	}
-	same(t, "entries of the other tenant", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
-	_, total := list(t, v.Owner.Client, vault.ListTokensParams{}) // the tokens still exist
-	same(t, "tokens", total, cards+1)
+	given.Same(t, "entries of the other tenant", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
+	_, total := given.List(t, v.Owner.Client, vault.ListTokensParams{}) // the tokens still exist
+	given.Same(t, "tokens", total, cards+1)
 }
 
 // Without a retention period entries are kept, however old they are.
@@ -419,8 +420,8 @@ func TestLogIsKeptForeverByDefault(t *testing.T) {
 	v := vaulttest.New(t)
 	all := logTotal(t, v.Owner.Client, vault.ListLogsParams{})
 	v.Clock.Advance(100 * year)
-	same(t, "swept", sweep(t, v.Vault), vault.Swept{})
-	same(t, "entries", logTotal(t, v.Owner.Client, vault.ListLogsParams{}), all)
+	given.Same(t, "swept", given.Sweep(t, v.Vault), vault.Swept{})
+	given.Same(t, "entries", logTotal(t, v.Owner.Client, vault.ListLogsParams{}), all)
 }
 
 // logsStay is a database that cannot delete the log entries of one tenant.
@@ -431,7 +432,7 @@ type logsStay struct {
 
 func (s *logsStay) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
 	if tenant == storage.ID(s.of) {
-		return 0, errDown
+		return 0, given.ErrDown
 	}
 	return s.Storage.DeleteLogs(ctx, tenant, before, limit)
 }
@@ -439,16 +440,16 @@ func (s *logsStay) DeleteLogs(ctx context.Context, tenant storage.ID, before tim
 // A failure for one tenant is reported, and the entries of the others are deleted.
 func TestSweepOfLogsContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
-	s := &logsStay{Storage: sqliteAt(t, ":memory:")}
+	s := &logsStay{Storage: given.SQLite(t, ":memory:")}
 	v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
 	_, other := v.NewTenant(t, "Other")
 	s.of = v.Acme.ID
 	v.Clock.Advance(year + time.Second)
 	swept, err := v.Sweep(t.Context())
-	wantError(t, "a tenant whose entries stay", err, errDown)
+	must.Match(t, "a tenant whose entries stay", err, given.ErrDown)
 	must.Contain(t, "the error", err.Error(), v.Acme.ID.String())
-	same(t, "swept of the other", swept, vault.Swept{Logs: 1})
-	same(t, "entries of the other", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
+	given.Same(t, "swept of the other", swept, vault.Swept{Logs: 1})
+	given.Same(t, "entries of the other", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
 }
 
 // endlessLogs is a database with endless old log entries, or one where every
@@ -485,11 +486,11 @@ func TestSweepOfLogsIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
 		calls int
-	}{"a backlog": {nil, 10_000}, "a database that is down": {errDown, 10}} {
-		s := &endlessLogs{Storage: sqliteAt(t, ":memory:"), err: test.err, tenants: many}
+	}{"a backlog": {nil, 10_000}, "a database that is down": {given.ErrDown, 10}} {
+		s := &endlessLogs{Storage: given.SQLite(t, ":memory:"), err: test.err, tenants: many}
 		v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
-		wantError(t, name, must.Err(v.Sweep(t.Context())), test.err)
-		same(t, name+": pieces", s.calls, test.calls)
+		must.Match(t, name, must.Err(v.Sweep(t.Context())), test.err)
+		given.Same(t, name+": pieces", s.calls, test.calls)
 	}
 }
 
@@ -511,8 +512,8 @@ func (s *askedStore) Ping(ctx context.Context) error {
 
 func askedVault(t *testing.T, hang chan struct{}) (*vault.Vault, *askedStore) {
 	t.Helper()
-	store := &askedStore{Storage: sqliteAt(t, ":memory:"), hang: hang}
-	return openVault(t, store, vault.NewKey(), vault.Config{}), store
+	store := &askedStore{Storage: given.SQLite(t, ":memory:"), hang: hang}
+	return given.Open(t, store, vault.NewKey(), vault.Config{}), store
 }
 
 // However many probes there are, the database is queried once a second.
@@ -523,7 +524,7 @@ func TestPingQueriesOnceASecond(t *testing.T) {
 	var probes sync.WaitGroup
 	for range 50 {
 		probes.Go(func() {
-			wantError(t, "Ping", v.Ping(t.Context()), nil)
+			must.Match(t, "Ping", v.Ping(t.Context()), nil)
 		})
 	}
 	probes.Wait()
@@ -531,7 +532,7 @@ func TestPingQueriesOnceASecond(t *testing.T) {
 		t.Errorf("the database was queried %d times in %s", got, time.Since(began))
 	}
 	must.Do(t, v.Close())
-	wantError(t, "a vault that is closed", v.Ping(t.Context()), vault.ErrClosed)
+	must.Match(t, "a vault that is closed", v.Ping(t.Context()), vault.ErrClosed)
 }
 
 // A database that hangs and ignores the context does not block a probe.
@@ -546,9 +547,9 @@ func TestPingDoesNotHang(t *testing.T) {
 		cancel()
 	}()
 	for range 3 {
-		wantError(t, "Ping", v.Ping(ctx), context.Canceled)
+		must.Match(t, "Ping", v.Ping(ctx), context.Canceled)
 	}
-	same(t, "queries of an unresponsive database", store.asked.Load(), 1)
+	given.Same(t, "queries of an unresponsive database", store.asked.Load(), 1)
 }
 
 // fullAudit runs a test on both databases.
@@ -566,38 +567,26 @@ func fullAudit(t *testing.T, test func(*testing.T, *vaulttest.Vault)) {
 	})
 }
 
-// messages returns the messages of entries, oldest first.
-func messages(t *testing.T, c *vault.Client, f vault.ListLogsParams) []string {
-	t.Helper()
-	all := []string{}
-	for e, err := range c.AllLogs(t.Context(), f) {
-		must.Do(t, err)
-		all = append(all, e.Message)
-	}
-	slices.Reverse(all)
-	return all
-}
-
 func TestDeniedCalls(t *testing.T) {
 	t.Parallel()
 	fullAudit(t, func(t *testing.T, v *vaulttest.Vault) {
 		ctx, denied := t.Context(), vault.ListLogsParams{Operation: vault.OperationDenied}
-		reader := holding(t, v, "token:create").From("192.0.2.7")
+		reader := given.Holding(t, v, "token:create").From("192.0.2.7")
 		for range 3 {
-			wantError(t, "GetToken", must.Err(reader.GetToken(ctx, "x")), vault.ErrForbidden)
+			must.Match(t, "GetToken", must.Err(reader.GetToken(ctx, "x")), vault.ErrForbidden)
 		}
 		_ = reader.HasPermission(ctx, "token:update") // a question
-		wantError(t, "DeleteToken", reader.DeleteToken(ctx, "x"), vault.ErrForbidden)
-		wantError(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "x")), vault.ErrNotFound)
+		must.Match(t, "DeleteToken", reader.DeleteToken(ctx, "x"), vault.ErrForbidden)
+		must.Match(t, "GetToken", must.Err(v.Owner.GetToken(ctx, "x")), vault.ErrNotFound)
 		want := []string{"Denied: GetToken (token:read)", "Denied: DeleteToken (token:delete)"}
-		same(t, "entries", messages(t, v.Owner.Client, denied), want)
+		given.Same(t, "entries", given.Messages(t, v.Owner.Client, denied), want)
 
 		v.Clock.Advance(time.Second)
 		for range 2 {
 			_, _ = reader.GetToken(ctx, "x")
 		}
 		want = append(want, "Denied 3 times: GetToken (token:read)")
-		same(t, "entries after a second", messages(t, v.Owner.Client, denied), want)
+		given.Same(t, "entries after a second", given.Messages(t, v.Owner.Client, denied), want)
 		page := must.Get(v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationDenied}))(t)
 		app := reader.ApplicationID()
 		if e := page.Data[0]; e.ActorID != app || e.EntityType != "application" || e.EntityID != app.String() || e.Origin != "192.0.2.7" {
@@ -617,9 +606,9 @@ func TestDeniedInATransaction(t *testing.T) {
 	db := must.Get(sql.Open("postgres", address))(t)
 	defer db.Close()
 	tx := must.Get(db.BeginTx(t.Context(), nil))(t)
-	wantError(t, "DeleteToken", holding(t, v, "token:create").InTx(tx).DeleteToken(t.Context(), "x"), vault.ErrForbidden)
+	must.Match(t, "DeleteToken", given.Holding(t, v, "token:create").InTx(tx).DeleteToken(t.Context(), "x"), vault.ErrForbidden)
 	must.Do(t, tx.Rollback())
-	same(t, "entries", messages(t, v.Owner.Client, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
+	given.Same(t, "entries", given.Messages(t, v.Owner.Client, vault.ListLogsParams{Operation: vault.OperationDenied}), []string{"Denied: DeleteToken (token:delete)"})
 }
 
 func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
@@ -627,20 +616,20 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 	fullAudit(t, func(t *testing.T, v *vaulttest.Vault) {
 		ctx := t.Context()
 		rows := func(yield func(vault.TokenParams, error) bool) {
-			for i, number := range []string{visa, "1234", mastercard, "4321"} {
+			for i, number := range []string{given.Visa, "1234", given.Mastercard, "4321"} {
 				if !yield(vault.TokenParams{ID: fmt.Sprint("card-", i), Type: vault.TypeCardNumber, Data: number}, nil) {
 					return
 				}
 			}
 		}
-		for _, err := range revealing(t, v).Import(ctx, rows, nil) {
+		for _, err := range given.Revealing(t, v).Import(ctx, rows, nil) {
 			must.Do(t, err)
 		}
-		same(t, "rows", messages(t, v.Owner.Client, vault.ListLogsParams{Operation: vault.OperationImport}),
+		given.Same(t, "rows", given.Messages(t, v.Owner.Client, vault.ListLogsParams{Operation: vault.OperationImport}),
 			[]string{"Import: of 4 rows 2 refused, 0 skipped", "Import: row 2 refused", "Import: row 4 refused"})
 
 		reads := vault.ListLogsParams{EntityType: "log", Operation: vault.OperationRead}
-		before := len(messages(t, v.Owner.Client, reads)) // a read too, which the next read sees
+		before := len(given.Messages(t, v.Owner.Client, reads)) // a read too, which the next read sees
 		must.Get(v.Management.ListLogs(ctx, vault.ListLogsParams{}))(t)
 		batch, err := v.Management.NextLogs(ctx, "", 0)
 		if err != nil {
@@ -656,7 +645,7 @@ func TestRefusedRowsAndReadsOfTheLog(t *testing.T) {
 			break
 		}
 		must.Do(t, v.Management.ExportEvidence(ctx, new(strings.Builder)))
-		if got := messages(t, v.Owner.Client, reads); len(got) != before+5 || got[0] != "Log read" {
+		if got := given.Messages(t, v.Owner.Client, reads); len(got) != before+5 || got[0] != "Log read" {
 			t.Errorf("%d reads of the log after %d: %q", len(got), before, got)
 		}
 		types, err := v.Management.ListEntityTypes(ctx)
@@ -677,10 +666,10 @@ func TestStartAndStop(t *testing.T) {
 	cfg := vault.Config{FullAudit: true, Now: clock.Now}
 	var acme *vault.Tenant
 	for range 2 {
-		v := openVault(t, sqliteAt(t, path), key, cfg)
+		v := given.Open(t, given.SQLite(t, path), key, cfg)
 		acme = must.Get(v.EnsureTenant(ctx, "Acme"))(t)
 		app := must.Get(v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}))(t)
-		c := authenticated(t, v, app.Key)
+		c := given.Authenticated(t, v, app.Key)
 		for range 3 {
 			_ = c.DeleteToken(ctx, "x")
 		}
@@ -688,7 +677,7 @@ func TestStartAndStop(t *testing.T) {
 		clock.Advance(time.Minute)
 	}
 	cfg.FullAudit = false
-	v := openVault(t, sqliteAt(t, path), key, cfg)
+	v := given.Open(t, given.SQLite(t, path), key, cfg)
 	var got []string
 	for e, err := range v.Tenant(acme.ID).AllLogs(ctx, vault.ListLogsParams{}) {
 		must.Do(t, err)
@@ -700,5 +689,5 @@ func TestStartAndStop(t *testing.T) {
 	once := []string{
 		"denied application: Denied: DeleteToken (token:delete)", "denied application: Denied 2 times: DeleteToken (token:delete)", "stop log: Vault stopped",
 	}
-	same(t, "entries", got, slices.Concat(once, []string{"start log: Vault started"}, once))
+	given.Same(t, "entries", got, slices.Concat(once, []string{"start log: Vault started"}, once))
 }

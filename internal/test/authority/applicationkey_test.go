@@ -1,9 +1,8 @@
-package vault_test
+package authority_test
 
 import (
 	"context"
 	"errors"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,9 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -33,7 +32,7 @@ type keyWorld struct {
 var keyWorlds = map[string]func(t *testing.T, cfg vault.Config) *keyWorld{
 	"SQLite": func(t *testing.T, cfg vault.Config) *keyWorld {
 		path := filepath.Join(t.TempDir(), "vault.db")
-		return newKeyWorld(t, cfg, func() vault.Storage { return sqliteAt(t, path) })
+		return newKeyWorld(t, cfg, func() vault.Storage { return given.SQLite(t, path) })
 	},
 	"PostgreSQL": func(t *testing.T, cfg vault.Config) *keyWorld {
 		address := pgtest.URL(t)
@@ -46,7 +45,7 @@ func newKeyWorld(t *testing.T, cfg vault.Config, store func() vault.Storage) *ke
 	w, key := &keyWorld{clock: vaulttest.NewClock(vaulttest.Start)}, vault.NewKey()
 	cfg.Now = w.clock.Now
 	for i := range w.nodes {
-		w.nodes[i] = openVault(t, store(), key, cfg)
+		w.nodes[i] = given.Open(t, store(), key, cfg)
 	}
 	w.owner = w.nodes[0].Tenant(must.Get(w.nodes[0].CreateTenant(t.Context(), "Acme"))(t).ID)
 	w.app = w.application(t, "app", vault.ApplicationPrivate, "token:create", "token:use")
@@ -92,25 +91,25 @@ func TestApplicationKeys(t *testing.T) {
 				t.Errorf("created (-want +got):\n%s", diff)
 			}
 			for _, node := range w.nodes {
-				same(t, "the old key works", works(t, node, w.app.Key), true)
-				same(t, "the new key works", works(t, node, k.Key), true)
+				given.Same(t, "the old key works", works(t, node, w.app.Key), true)
+				given.Same(t, "the new key works", works(t, node, k.Key), true)
 			}
 		},
 		"a list is oldest first, without texts": func(t *testing.T, w *keyWorld) {
 			w.clock.Advance(time.Minute)
 			k := w.key(t, time.Time{})
 			keys := w.list(t)
-			same(t, "keys", len(keys), 2)
-			same(t, "the newest", keys[1].ID, k.ID)
-			same(t, "the first key was made with the application", keys[0].CreatedAt, vaulttest.Start)
-			same(t, "texts", keys[0].Key+keys[1].Key, "")
+			given.Same(t, "keys", len(keys), 2)
+			given.Same(t, "the newest", keys[1].ID, k.ID)
+			given.Same(t, "the first key was made with the application", keys[0].CreatedAt, vaulttest.Start)
+			given.Same(t, "texts", keys[0].Key+keys[1].Key, "")
 			one := must.Get(w.owner.GetApplicationKey(t.Context(), w.app.ID, k.ID))(t)
-			same(t, "one", *one, keys[1])
+			given.Same(t, "one", *one, keys[1])
 		},
 		"a deleted key dies, the others go on": func(t *testing.T, w *keyWorld) {
 			k := w.key(t, time.Time{})
 			for _, node := range w.nodes { // both have read the keys
-				same(t, "before", works(t, node, w.app.Key) && works(t, node, k.Key), true)
+				given.Same(t, "before", works(t, node, w.app.Key) && works(t, node, k.Key), true)
 			}
 			first := w.list(t)[0].ID
 			if first == k.ID {
@@ -118,27 +117,27 @@ func TestApplicationKeys(t *testing.T) {
 			}
 			must.Do(t, w.owner.DeleteApplicationKey(t.Context(), w.app.ID, first))
 			gone := time.Now()
-			same(t, "at once on this node", works(t, w.nodes[0], w.app.Key), false)
-			eventually(t, "the key is dead on the other node", func() bool { return !works(t, w.nodes[1], w.app.Key) })
+			given.Same(t, "at once on this node", works(t, w.nodes[0], w.app.Key), false)
+			given.Eventually(t, "the key is dead on the other node", func() bool { return !works(t, w.nodes[1], w.app.Key) })
 			if took := time.Since(gone); took > 30*time.Second {
 				t.Errorf("after %s", took)
 			}
 			for _, node := range w.nodes {
-				same(t, "the other key", works(t, node, k.Key), true)
+				given.Same(t, "the other key", works(t, node, k.Key), true)
 			}
-			wantError(t, "again", w.owner.DeleteApplicationKey(t.Context(), w.app.ID, first), vault.ErrNotFound)
-			wantError(t, "read", must.Err(w.owner.GetApplicationKey(t.Context(), w.app.ID, first)), vault.ErrNotFound)
+			must.Match(t, "again", w.owner.DeleteApplicationKey(t.Context(), w.app.ID, first), vault.ErrNotFound)
+			must.Match(t, "read", must.Err(w.owner.GetApplicationKey(t.Context(), w.app.ID, first)), vault.ErrNotFound)
 		},
 		"an expired key is gone": func(t *testing.T, w *keyWorld) {
 			k := w.key(t, w.clock.Now().Add(time.Hour))
-			same(t, "before", works(t, w.nodes[1], k.Key), true)
+			given.Same(t, "before", works(t, w.nodes[1], k.Key), true)
 			w.clock.Advance(time.Hour)
 			for _, node := range w.nodes {
-				same(t, "after", works(t, node, k.Key), false)
+				given.Same(t, "after", works(t, node, k.Key), false)
 			}
-			same(t, "keys", len(w.list(t)), 1)
-			wantError(t, "deleted", w.owner.DeleteApplicationKey(t.Context(), w.app.ID, k.ID), vault.ErrNotFound)
-			wantFields(t, "in the past", must.Err(w.owner.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{ExpiresAt: w.clock.Now()})), "expires_at")
+			given.Same(t, "keys", len(w.list(t)), 1)
+			must.Match(t, "deleted", w.owner.DeleteApplicationKey(t.Context(), w.app.ID, k.ID), vault.ErrNotFound)
+			given.WantFields(t, "in the past", must.Err(w.owner.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{ExpiresAt: w.clock.Now()})), "expires_at")
 		},
 		"at most three at once": func(t *testing.T, w *keyWorld) {
 			var all sync.WaitGroup
@@ -157,60 +156,60 @@ func TestApplicationKeys(t *testing.T) {
 				})
 			}
 			all.Wait()
-			same(t, "made", made, 2)
-			same(t, "refused", refused, 6)
-			same(t, "keys", len(w.list(t)), 3)
+			given.Same(t, "made", made, 2)
+			given.Same(t, "refused", refused, 6)
+			given.Same(t, "keys", len(w.list(t)), 3)
 			w.clock.Advance(time.Hour) // expired keys make room
 			w.key(t, time.Time{})
-			same(t, "keys", len(w.list(t)), 2)
+			given.Same(t, "keys", len(w.list(t)), 2)
 		},
 		"regenerate ends all": func(t *testing.T, w *keyWorld) {
 			k := w.key(t, time.Time{})
 			app := must.Get(w.owner.RegenerateKey(t.Context(), w.app.ID))(t)
 			for key, want := range map[string]bool{w.app.Key: false, k.Key: false, app.Key: true} {
-				same(t, "works", works(t, w.nodes[0], key), want)
+				given.Same(t, "works", works(t, w.nodes[0], key), want)
 			}
-			same(t, "keys", len(w.list(t)), 1)
+			given.Same(t, "keys", len(w.list(t)), 1)
 		},
 		"a key for the own application ends with the key that made it": func(t *testing.T, w *keyWorld) {
 			w.app = w.application(t, "manager", vault.ApplicationManagement, "application:update")
 			other := w.application(t, "other", vault.ApplicationPrivate, "token:create")
 			end := w.clock.Now().Add(time.Hour)
 			k := w.key(t, end)
-			c := authenticated(t, w.nodes[0], k.Key)
+			c := given.Authenticated(t, w.nodes[0], k.Key)
 			for _, asked := range []time.Time{{}, end.Add(time.Hour), end, end.Add(-time.Minute)} {
 				got := must.Get(c.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{ExpiresAt: asked}))(t)
 				want := end
 				if !asked.IsZero() && asked.Before(end) {
 					want = asked
 				}
-				same(t, "the end", got.ExpiresAt, want)
-				same(t, "the maker", got.CreatedBy, w.app.ID)
+				given.Same(t, "the end", got.ExpiresAt, want)
+				given.Same(t, "the maker", got.CreatedBy, w.app.ID)
 				must.Do(t, w.owner.DeleteApplicationKey(t.Context(), w.app.ID, got.ID))
 			}
 			theirs := must.Get(c.CreateApplicationKey(t.Context(), other.ID, vault.ApplicationKeyParams{}))(t)
-			same(t, "of another application", theirs.ExpiresAt, time.Time{})
+			given.Same(t, "of another application", theirs.ExpiresAt, time.Time{})
 			app := must.Get(c.RegenerateKey(t.Context(), w.app.ID))(t)
 			w.clock.Advance(time.Hour)
-			same(t, "a regenerated key", works(t, w.nodes[0], app.Key), false)
+			given.Same(t, "a regenerated key", works(t, w.nodes[0], app.Key), false)
 		},
 		"the rights are those of regenerate": func(t *testing.T, w *keyWorld) {
 			logs := w.application(t, "logs", vault.ApplicationManagement, "log:read")
-			c := authenticated(t, w.nodes[0], w.application(t, "manager", vault.ApplicationManagement, "application:update").Key)
-			wantError(t, "to list", must.Err(c.ListApplicationKeys(t.Context(), w.app.ID)), vault.ErrForbidden)
-			wantError(t, "beyond its rights", must.Err(c.CreateApplicationKey(t.Context(), logs.ID, vault.ApplicationKeyParams{})), vault.ErrForbidden)
+			c := given.Authenticated(t, w.nodes[0], w.application(t, "manager", vault.ApplicationManagement, "application:update").Key)
+			must.Match(t, "to list", must.Err(c.ListApplicationKeys(t.Context(), w.app.ID)), vault.ErrForbidden)
+			must.Match(t, "beyond its rights", must.Err(c.CreateApplicationKey(t.Context(), logs.ID, vault.ApplicationKeyParams{})), vault.ErrForbidden)
 			k := must.Get(c.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{}))(t)
 			must.Do(t, c.DeleteApplicationKey(t.Context(), w.app.ID, k.ID))
 			key := must.Get(w.owner.ListApplicationKeys(t.Context(), logs.ID))(t)[0].ID
-			wantError(t, "to delete beyond its rights", c.DeleteApplicationKey(t.Context(), logs.ID, key), vault.ErrForbidden)
-			wantError(t, "under another application", w.owner.DeleteApplicationKey(t.Context(), w.app.ID, key), vault.ErrNotFound)
-			private := authenticated(t, w.nodes[0], w.app.Key)
-			wantError(t, "without the permission", must.Err(private.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{})), vault.ErrForbidden)
+			must.Match(t, "to delete beyond its rights", c.DeleteApplicationKey(t.Context(), logs.ID, key), vault.ErrForbidden)
+			must.Match(t, "under another application", w.owner.DeleteApplicationKey(t.Context(), w.app.ID, key), vault.ErrNotFound)
+			private := given.Authenticated(t, w.nodes[0], w.app.Key)
+			must.Match(t, "without the permission", must.Err(private.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{})), vault.ErrForbidden)
 		},
 		"the log names the keys": func(t *testing.T, w *keyWorld) {
 			manager := w.application(t, "manager", vault.ApplicationManagement, "application:update")
 			used := must.Get(w.owner.ListApplicationKeys(t.Context(), manager.ID))(t)[0].ID.String()
-			c := authenticated(t, w.nodes[0], manager.Key)
+			c := given.Authenticated(t, w.nodes[0], manager.Key)
 			k := must.Get(c.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{}))(t)
 			must.Do(t, c.DeleteApplicationKey(t.Context(), w.app.ID, k.ID))
 			page := must.Get(w.owner.ListLogs(t.Context(), vault.ListLogsParams{Operation: vault.OperationKey, EntityID: w.app.ID.String()}))(t)
@@ -219,7 +218,7 @@ func TestApplicationKeys(t *testing.T) {
 				got = append(got, e.EntityType+" "+e.Message)
 			}
 			slices.Sort(got)
-			same(t, "entries", got, []string{
+			given.Same(t, "entries", got, []string{
 				"application Application key " + k.ID.String() + " created with key " + used,
 				"application Application key " + k.ID.String() + " deleted with key " + used,
 			})
@@ -227,55 +226,55 @@ func TestApplicationKeys(t *testing.T) {
 		"the last use": func(t *testing.T, w *keyWorld) {
 			w.clock.Advance(time.Minute)
 			k := w.key(t, time.Time{})
-			same(t, "never used", w.list(t)[1].LastUsedAt, time.Time{})
+			given.Same(t, "never used", w.list(t)[1].LastUsedAt, time.Time{})
 			used := w.clock.Now()
-			same(t, "works", works(t, w.nodes[1], k.Key), true)
+			given.Same(t, "works", works(t, w.nodes[1], k.Key), true)
 			there := w.nodes[1].Tenant(w.owner.TenantID())
-			same(t, "on its node", must.Get(there.ListApplicationKeys(t.Context(), w.app.ID))(t)[1].LastUsedAt, used)
+			given.Same(t, "on its node", must.Get(there.ListApplicationKeys(t.Context(), w.app.ID))(t)[1].LastUsedAt, used)
 			must.Get(w.nodes[1].Sweep(t.Context()))(t)
-			same(t, "on the other node", w.list(t)[1].LastUsedAt, used)
+			given.Same(t, "on the other node", w.list(t)[1].LastUsedAt, used)
 			app := must.Get(w.owner.GetApplication(t.Context(), w.app.ID))(t)
 			w.clock.Advance(59 * time.Minute)
-			same(t, "works", works(t, w.nodes[0], k.Key), true)
+			given.Same(t, "works", works(t, w.nodes[0], k.Key), true)
 			must.Get(w.nodes[0].Sweep(t.Context()))(t)
-			same(t, "within the hour", w.list(t)[1].LastUsedAt, used)
+			given.Same(t, "within the hour", w.list(t)[1].LastUsedAt, used)
 			w.clock.Advance(time.Minute)
-			eventually(t, "the next hour", func() bool { // the key is read again after a second
+			given.Eventually(t, "the next hour", func() bool { // the key is read again after a second
 				return works(t, w.nodes[0], k.Key) && w.list(t)[1].LastUsedAt.Equal(w.clock.Now())
 			})
 			must.Do(t, w.nodes[0].Close())
-			same(t, "after the end of the node", must.Get(there.ListApplicationKeys(t.Context(), w.app.ID))(t)[1].LastUsedAt, w.clock.Now())
+			given.Same(t, "after the end of the node", must.Get(there.ListApplicationKeys(t.Context(), w.app.ID))(t)[1].LastUsedAt, w.clock.Now())
 			w.owner = there
 			after := must.Get(w.owner.GetApplication(t.Context(), w.app.ID))(t)
-			sameApplication(t, "the application", after, app)
+			given.SameApplication(t, "the application", after, app)
 		},
 		"an application without a key": func(t *testing.T, w *keyWorld) {
 			p := vault.ApplicationParams{Name: "keyless", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}, CreateKey: new(false)}
 			app := must.Get(w.owner.CreateApplication(t.Context(), p))(t)
-			same(t, "key", app.Key, "")
+			given.Same(t, "key", app.Key, "")
 			w.app = app
-			same(t, "keys", len(w.list(t)), 0)
-			same(t, "the first key works", works(t, w.nodes[0], w.key(t, time.Time{}).Key), true)
-			wantFields(t, "a change", must.Err(w.owner.ReplaceApplication(t.Context(), app.ID, p)), "create_key")
-			wantFields(t, "a patch", must.Err(w.owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"create_key":true}`))), "create_key")
+			given.Same(t, "keys", len(w.list(t)), 0)
+			given.Same(t, "the first key works", works(t, w.nodes[0], w.key(t, time.Time{}).Key), true)
+			given.WantFields(t, "a change", must.Err(w.owner.ReplaceApplication(t.Context(), app.ID, p)), "create_key")
+			given.WantFields(t, "a patch", must.Err(w.owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"create_key":true}`))), "create_key")
 			p.Permissions = []vault.Permission{"token:use"}
 			applied := must.Get(w.owner.ApplyApplication(t.Context(), p))(t)
-			same(t, "applied", applied.Changed, true)
-			same(t, "keys after it", len(w.list(t)), 1)
+			given.Same(t, "applied", applied.Changed, true)
+			given.Same(t, "keys after it", len(w.list(t)), 1)
 		},
 		"the keys of a deleted application are gone": func(t *testing.T, w *keyWorld) {
 			k := w.key(t, time.Time{})
 			must.Do(t, w.owner.DeleteApplication(t.Context(), w.app.ID))
-			same(t, "works", works(t, w.nodes[0], k.Key) || works(t, w.nodes[0], w.app.Key), false)
-			wantError(t, "list", must.Err(w.owner.ListApplicationKeys(t.Context(), w.app.ID)), vault.ErrNotFound)
+			given.Same(t, "works", works(t, w.nodes[0], k.Key) || works(t, w.nodes[0], w.app.Key), false)
+			must.Match(t, "list", must.Err(w.owner.ListApplicationKeys(t.Context(), w.app.ID)), vault.ErrNotFound)
 		},
 		"sessions end with their key alone": func(t *testing.T, w *keyWorld) {
 			public := w.application(t, "public", vault.ApplicationPublic, "token:create")
 			grant := func(key string) *vault.Client {
-				s := must.Get(authenticated(t, w.nodes[0], public.Key).CreateSession(t.Context()))(t)
-				must.Do(t, authenticated(t, w.nodes[0], key).AuthorizeSession(t.Context(), vault.SessionGrant{
+				s := must.Get(given.Authenticated(t, w.nodes[0], public.Key).CreateSession(t.Context()))(t)
+				must.Do(t, given.Authenticated(t, w.nodes[0], key).AuthorizeSession(t.Context(), vault.SessionGrant{
 					Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.clock.Now().Add(24 * time.Hour)}))
-				return authenticated(t, w.nodes[0], s.SessionKey)
+				return given.Authenticated(t, w.nodes[0], s.SessionKey)
 			}
 			k, short := w.key(t, time.Time{}), w.key(t, w.clock.Now().Add(time.Hour))
 			one, two, three := grant(w.app.Key), grant(k.Key), grant(short.Key)
@@ -283,7 +282,7 @@ func TestApplicationKeys(t *testing.T) {
 				t.Helper()
 				for i, c := range []*vault.Client{one, two, three} {
 					_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-					same(t, what, err == nil, want[i])
+					given.Same(t, what, err == nil, want[i])
 				}
 			}
 			live("before", true, true, true)
@@ -291,7 +290,7 @@ func TestApplicationKeys(t *testing.T) {
 			live("a key has expired", true, true, false)
 			must.Do(t, w.owner.DeleteApplicationKey(t.Context(), w.app.ID, k.ID))
 			live("a key was deleted", true, false, false)
-			same(t, "sessions", len(must.Get(w.owner.ListSessions(t.Context(), vault.PageParams{}))(t).Data), 1)
+			given.Same(t, "sessions", len(must.Get(w.owner.ListSessions(t.Context(), vault.PageParams{}))(t).Data), 1)
 			must.Get(w.owner.RegenerateKey(t.Context(), w.app.ID))(t)
 			live("all were replaced", false, false, false)
 		},
@@ -305,30 +304,12 @@ func TestApplicationKeys(t *testing.T) {
 	}
 }
 
-// A queued run ends with the key that queued it, and not with the others.
-func TestQueuedRunEndsWithItsKeyAlone(t *testing.T) {
-	t.Parallel()
-	for _, own := range []bool{true, false} {
-		w, hook := newReactWorld(t, echoArgs), newReceiver(t)
-		app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-		k := must.Get(w.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{}))(t)
-		keys := must.Get(w.Owner.ListApplicationKeys(t.Context(), app.ID))(t)
-		i := slices.IndexFunc(keys, func(one vault.ApplicationKey) bool { return one.ID != k.ID })
-		gone := map[bool]uuid.UUID{true: keys[i].ID, false: k.ID}[own]
-		must.Get(c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "y"}, CallbackURL: hook.URL}))(t)
-		must.Do(t, w.Owner.DeleteApplicationKey(t.Context(), app.ID, gone))
-		must.Do(t, w.Work(t.Context()))
-		want := map[bool]int{true: http.StatusUnauthorized, false: 0}[own]
-		same(t, "the status of the callback", callbackOf(t, hook).Status, want)
-	}
-}
-
 // The response to a caller whose key lasts is not repeated to a caller whose key ends:
 // it may have a key in it.
 func TestIdempotencyKeysOfKeysThatEnd(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, lasting := newApp(t, v, vault.ApplicationParams{Name: "manager", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}})
+	app, lasting := given.NewApplication(t, v, vault.ApplicationParams{Name: "manager", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}})
 	short := must.Get(v.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{ExpiresAt: v.Clock.Now().Add(time.Hour)}))(t)
 	second := must.Get(v.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{}))(t)
 	once := func(c *vault.Client) bool {
@@ -338,8 +319,8 @@ func TestIdempotencyKeysOfKeysThatEnd(t *testing.T) {
 		must.Do(t, err)
 		return replayed
 	}
-	same(t, "first", once(lasting), false)
-	same(t, "with a key that ends", once(authenticated(t, v.Vault, short.Key)), false)
-	same(t, "with it again", once(authenticated(t, v.Vault, short.Key)), true)
-	same(t, "with another key that lasts", once(authenticated(t, v.Vault, second.Key)), true)
+	given.Same(t, "first", once(lasting), false)
+	given.Same(t, "with a key that ends", once(given.Authenticated(t, v.Vault, short.Key)), false)
+	given.Same(t, "with it again", once(given.Authenticated(t, v.Vault, short.Key)), true)
+	given.Same(t, "with another key that lasts", once(given.Authenticated(t, v.Vault, second.Key)), true)
 }

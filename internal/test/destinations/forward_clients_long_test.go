@@ -1,6 +1,6 @@
 //go:build long
 
-package vault_test
+package destinations_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -43,7 +44,7 @@ func TestForwardProxyWithStripe(t *testing.T) {
 		fmt.Fprint(rw, `{"id":"ch_1","object":"charge","paid":true,"amount":4200}`)
 	}
 	got := runClient(t, dir, g.environ(t), "node", "stripe.cjs", g.url)
-	same(t, "the program sees", got, strings.Repeat("tok_1 {{ card }} true 4200\n", 2)+"400 Invalid input; source: Failed to detokenize some tokens: nobody.")
-	one := []string{"Bearer sk_live_secret " + visa, "Bearer sk_live_secret 4200"}
-	same(t, "the destination got", strings.Join(sent, "\n"), strings.Join(append(one, one...), "\n"))
+	given.Same(t, "the program sees", got, strings.Repeat("tok_1 {{ card }} true 4200\n", 2)+"400 Invalid input; source: Failed to detokenize some tokens: nobody.")
+	one := []string{"Bearer sk_live_secret " + given.Visa, "Bearer sk_live_secret 4200"}
+	given.Same(t, "the destination got", strings.Join(sent, "\n"), strings.Join(append(one, one...), "\n"))
 }

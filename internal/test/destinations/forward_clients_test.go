@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -43,7 +44,7 @@ func TestForwardProxyWithOtherClients(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
 	g.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
-		filled := body == `{"number":"`+visa+`"}`
+		filled := body == `{"number":"`+given.Visa+`"}`
 		fmt.Fprint(rw, filled, r.Header.Get("Authorization"), body)
 	}
 	env := g.environ(t)

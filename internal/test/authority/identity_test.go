@@ -1,4 +1,4 @@
-package vault_test
+package authority_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -74,13 +75,13 @@ func TestWorkloads(t *testing.T) {
 		"a JWT acts as its application": func(t *testing.T, w *world) {
 			app := workload(t, w, vault.ApplicationPrivate, "token:create")
 			for _, node := range w.nodes {
-				c := authenticated(t, node, app.ID.String()+":"+w.jwt)
+				c := given.Authenticated(t, node, app.ID.String()+":"+w.jwt)
 				tok := must.Get(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
-				same(t, "created by", tok.CreatedBy, app.ID)
-				wantError(t, "beyond its rights", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
+				given.Same(t, "created by", tok.CreatedBy, app.ID)
+				must.Match(t, "beyond its rights", must.Err(c.GetToken(t.Context(), tok.ID)), vault.ErrForbidden)
 				page := must.Get(w.owner.ListLogs(t.Context(), vault.ListLogsParams{EntityID: tok.ID}))(t)
-				same(t, "the actor", page.Data[0].ActorID, app.ID)
-				same(t, "its name", page.Data[0].ActorName, "ci")
+				given.Same(t, "the actor", page.Data[0].ActorID, app.ID)
+				given.Same(t, "its name", page.Data[0].ActorName, "ci")
 			}
 		},
 		"every refusal is the same": func(t *testing.T, w *world) {
@@ -108,54 +109,54 @@ func TestWorkloads(t *testing.T) {
 			app := workload(t, w, vault.ApplicationPrivate, "token:create")
 			end := w.clock.Now().Add(time.Hour)
 			for _, key := range []string{w.app.ID.String() + ":" + w.jwt, uuid.NewString() + ":" + w.jwt, app.ID.String() + ":" + jwt("https://evil.example", "ci", end, "good")} {
-				same(t, "works", works(t, w.nodes[0], key), false)
+				given.Same(t, "works", works(t, w.nodes[0], key), false)
 			}
-			same(t, "checks", int(w.issuers.checks.Load()), 0)
+			given.Same(t, "checks", int(w.issuers.checks.Load()), 0)
 		},
 		"a verified JWT is remembered for five minutes": func(t *testing.T, w *world) {
 			app := workload(t, w, vault.ApplicationPrivate, "token:create")
 			key := app.ID.String() + ":" + w.jwt
 			for range 3 {
-				same(t, "works", works(t, w.nodes[0], key), true)
+				given.Same(t, "works", works(t, w.nodes[0], key), true)
 			}
-			same(t, "checks", int(w.issuers.checks.Load()), 1)
+			given.Same(t, "checks", int(w.issuers.checks.Load()), 1)
 			w.clock.Advance(5 * time.Minute)
-			same(t, "works", works(t, w.nodes[0], key), true)
-			same(t, "checks after five minutes", int(w.issuers.checks.Load()), 2)
+			given.Same(t, "works", works(t, w.nodes[0], key), true)
+			given.Same(t, "checks after five minutes", int(w.issuers.checks.Load()), 2)
 			w.issuers.down.Store(true)
-			same(t, "while the issuer is down", works(t, w.nodes[0], key), true)
+			given.Same(t, "while the issuer is down", works(t, w.nodes[0], key), true)
 			w.clock.Advance(5 * time.Minute)
-			wantError(t, "later", must.Err(w.nodes[0].Authenticate(t.Context(), key)), vault.ErrUnavailable)
-			same(t, "other keys", works(t, w.nodes[0], w.app.Key), true)
+			must.Match(t, "later", must.Err(w.nodes[0].Authenticate(t.Context(), key)), vault.ErrUnavailable)
+			given.Same(t, "other keys", works(t, w.nodes[0], w.app.Key), true)
 		},
 		"never past its end": func(t *testing.T, w *world) {
 			app := workload(t, w, vault.ApplicationPrivate, "token:create")
 			key := app.ID.String() + ":" + jwt(issuer, "ci", w.clock.Now().Add(time.Minute), "good")
-			same(t, "works", works(t, w.nodes[0], key), true)
-			c := authenticated(t, w.nodes[0], key)
+			given.Same(t, "works", works(t, w.nodes[0], key), true)
+			c := given.Authenticated(t, w.nodes[0], key)
 			w.clock.Advance(time.Minute)
-			same(t, "within the skew", works(t, w.nodes[0], key), true)
-			same(t, "checks", int(w.issuers.checks.Load()), 2)
+			given.Same(t, "within the skew", works(t, w.nodes[0], key), true)
+			given.Same(t, "checks", int(w.issuers.checks.Load()), 2)
 			w.clock.Advance(time.Minute)
-			same(t, "after it", works(t, w.nodes[0], key), false)
-			wantError(t, "a client", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})), vault.ErrUnauthenticated)
+			given.Same(t, "after it", works(t, w.nodes[0], key), false)
+			must.Match(t, "a client", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})), vault.ErrUnauthenticated)
 		},
 		"a removed identity is dead": func(t *testing.T, w *world) {
 			app := workload(t, w, vault.ApplicationPrivate, "token:create")
 			key := app.ID.String() + ":" + w.jwt
 			for _, node := range w.nodes {
-				same(t, "before", works(t, node, key), true)
+				given.Same(t, "before", works(t, node, key), true)
 			}
-			c := authenticated(t, w.nodes[0], key)
+			c := given.Authenticated(t, w.nodes[0], key)
 			must.Get(w.owner.PatchApplication(t.Context(), app.ID, map[string]any{"identities": trusting("other")}))(t)
-			same(t, "at once on this node", works(t, w.nodes[0], key), false)
-			eventually(t, "dead on the other node", func() bool { return !works(t, w.nodes[1], key) })
-			wantError(t, "a client", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})), vault.ErrUnauthenticated)
+			given.Same(t, "at once on this node", works(t, w.nodes[0], key), false)
+			given.Eventually(t, "dead on the other node", func() bool { return !works(t, w.nodes[1], key) })
+			must.Match(t, "a client", must.Err(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})), vault.ErrUnauthenticated)
 		},
 		"what a JWT can turn into what lasts": func(t *testing.T, w *world) {
 			ctx := t.Context()
 			app := workload(t, w, vault.ApplicationManagement, "application:create", "application:read", "application:update")
-			c := authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
+			c := given.Authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
 			p := vault.ApplicationParams{Name: "new", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}}
 			for what, err := range map[string]error{
 				"a key of its own":         must.Err(c.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{})),
@@ -169,38 +170,38 @@ func TestWorkloads(t *testing.T) {
 				"its identities, removed":  must.Err(c.PatchApplication(ctx, app.ID, vault.JSON(`{"identities":null}`))),
 				"its identities, replaced": must.Err(c.ReplaceApplication(ctx, app.ID, vault.ApplicationParams{Name: "a", Permissions: app.Permissions, Identities: trusting("thief")})),
 			} {
-				wantError(t, what, err, vault.ErrForbidden)
+				must.Match(t, what, err, vault.ErrForbidden)
 			}
 			p.CreateKey = new(false)
 			must.Get(c.CreateApplication(ctx, p))(t)
 			must.Get(c.PatchApplication(ctx, app.ID, vault.JSON(`{"name":"renamed"}`)))(t)
 			ends := must.Get(w.owner.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{ExpiresAt: w.clock.Now().Add(time.Hour)}))(t)
-			err := must.Err(authenticated(t, w.nodes[0], ends.Key).PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("thief")}))
-			wantError(t, "its identities, by a key that ends", err, vault.ErrForbidden)
+			err := must.Err(given.Authenticated(t, w.nodes[0], ends.Key).PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("thief")}))
+			must.Match(t, "its identities, by a key that ends", err, vault.ErrForbidden)
 		},
 		"a session that a JWT authorizes": func(t *testing.T, w *world) {
 			ctx := t.Context()
 			app := workload(t, w, vault.ApplicationPrivate, "token:create")
-			c := authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
-			public := authenticated(t, w.nodes[0], w.application(t, "public", vault.ApplicationPublic, "token:create").Key)
+			c := given.Authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
+			public := given.Authenticated(t, w.nodes[0], w.application(t, "public", vault.ApplicationPublic, "token:create").Key)
 			s := must.Get(public.CreateSession(ctx))(t)
 			grant := vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.clock.Now().Add(24*time.Hour + time.Second)}
-			wantFields(t, "for more than a day", c.AuthorizeSession(ctx, grant), "expires_at")
+			given.WantFields(t, "for more than a day", c.AuthorizeSession(ctx, grant), "expires_at")
 			grant.ExpiresAt = w.clock.Now().Add(24 * time.Hour)
 			must.Do(t, c.AuthorizeSession(ctx, grant))
-			same(t, "works", works(t, w.nodes[0], s.SessionKey), true)
+			given.Same(t, "works", works(t, w.nodes[0], s.SessionKey), true)
 			must.Get(w.owner.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{}))(t)
 			w.clock.Advance(2 * time.Hour) // the JWT has ended, the identity is there
-			same(t, "after the JWT", works(t, w.nodes[0], s.SessionKey), true)
+			given.Same(t, "after the JWT", works(t, w.nodes[0], s.SessionKey), true)
 			must.Get(w.owner.PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("other")}))(t)
-			same(t, "without the identity", works(t, w.nodes[0], s.SessionKey), false)
+			given.Same(t, "without the identity", works(t, w.nodes[0], s.SessionKey), false)
 		},
 		"identities are checked": func(t *testing.T, w *world) {
 			p := vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Identities: trusting("ci")}
-			wantFields(t, "public", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities")
+			given.WantFields(t, "public", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities")
 			p.Type = vault.ApplicationPrivate
 			p.Identities[0].Issuer = issuer + "/"
-			wantFields(t, "an unknown issuer", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities[0].issuer")
+			given.WantFields(t, "an unknown issuer", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities[0].issuer")
 		},
 	} {
 		for database, open := range keyWorlds {

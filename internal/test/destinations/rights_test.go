@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -23,29 +24,29 @@ import (
 func TestBoundUseIsNoSight(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/"}})
+	given.Create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/"}})
 	rest := []vault.Permission{"token:read", "token:search", "token:update"}
-	key := private(t, v, bound(1, "/", "x.test"), rule(2, "/", vault.TransformMask, rest...))
+	key := given.Private(t, v, bound(1, "/", "x.test"), given.Rule(2, "/", vault.TransformMask, rest...))
 	for _, patch := range []string{`{"mask": "{{ data }}"}`, `{"fingerprint_expression": "{{ data | slice: 0, 1 }}"}`, `{"search_indexes": ["{{ data | slice: 0, 1 }}"]}`} {
-		wantError(t, patch, must.Err(key.PatchToken(t.Context(), "tok", json.RawMessage(patch))), vault.ErrForbidden)
+		must.Match(t, patch, must.Err(key.PatchToken(t.Context(), "tok", json.RawMessage(patch))), vault.ErrForbidden)
 	}
-	wantData(t, "read", get(t, key, "tok").Data, `"XXXXXXXXXtext"`)
+	given.WantData(t, "read", given.Get(t, key, "tok").Data, `"XXXXXXXXXtext"`)
 	found, err := key.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "id:tok"})
 	if err != nil || len(found.Data) != 1 || strings.Contains(string(found.Data[0].Data), "secret") {
 		t.Errorf("search: %v, %v", found, err)
 	}
-	hidden := private(t, v, bound(1, "/", "x.test"), rule(2, "/", vault.TransformRedact, "token:search"))
+	hidden := given.Private(t, v, bound(1, "/", "x.test"), given.Rule(2, "/", vault.TransformRedact, "token:search"))
 	_, err = hidden.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"a secret text"`})
-	wantError(t, "search by data", err, vault.ErrForbidden)
+	must.Match(t, "search by data", err, vault.ErrForbidden)
 }
 
 // A move must not widen the destinations of the mover.
 func TestMovesDoNotWidenDestinations(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	key := private(t, v,
-		bound(1, "/x/", "x.test"), bound(2, "/xy/", "x.test", "y.test"), bound(3, "/any/", "*.test"), rule(4, "/mask/", vault.TransformMask, "token:use"),
-		rule(5, "/open/", vault.TransformReveal, "token:use"), rule(6, "/seen/", vault.TransformReveal, "token:read"), rule(7, "/", vault.TransformMask, "token:update"),
+	key := given.Private(t, v,
+		bound(1, "/x/", "x.test"), bound(2, "/xy/", "x.test", "y.test"), bound(3, "/any/", "*.test"), given.Rule(4, "/mask/", vault.TransformMask, "token:use"),
+		given.Rule(5, "/open/", vault.TransformReveal, "token:use"), given.Rule(6, "/seen/", vault.TransformReveal, "token:read"), given.Rule(7, "/", vault.TransformMask, "token:update"),
 		bound(8, "/charge/", "POST x.test/v1/charges"), bound(9, "/all/", "POST x.test/v1/**"), bound(10, "/split/", "GET x.test", "POST x.test"))
 	for _, test := range []struct {
 		from, to []string
@@ -71,9 +72,9 @@ func TestMovesDoNotWidenDestinations(t *testing.T) {
 		{[]string{"/all/"}, []string{"/split/"}, false},
 		{[]string{"/split/"}, []string{"/x/"}, false},
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text", Containers: test.from})
+		tok := given.Create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a secret text", Containers: test.from})
 		_, err := key.PatchToken(t.Context(), tok.ID, map[string]any{"containers": test.to})
-		wantAllowed(t, fmt.Sprint(test.from, " to ", test.to), err, test.want)
+		given.WantAllowed(t, fmt.Sprint(test.from, " to ", test.to), err, test.want)
 	}
 }
 
@@ -82,38 +83,38 @@ func TestSessionsOfBoundUse(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
 	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
-		bound(1, "/", w.to, "x.test", "GET,POST limited.test/v1/*"), rule(2, "/", vault.TransformMask, "token:read")}}))(t)
-	authorizer := authenticated(t, w.Vault.Vault, app.Key)
+		bound(1, "/", w.to, "x.test", "GET,POST limited.test/v1/*"), given.Rule(2, "/", vault.TransformMask, "token:read")}}))(t)
+	authorizer := given.Authenticated(t, w.Vault.Vault, app.Key)
 	grant := func(rules []vault.AccessRule, permissions ...vault.Permission) (*vault.Client, error) {
 		s := must.Get(w.Public.CreateSession(t.Context()))(t)
 		err := authorizer.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: rules, Permissions: permissions})
 		if err != nil {
 			return nil, err
 		}
-		return authenticated(t, w.Vault.Vault, s.SessionKey), nil
+		return given.Authenticated(t, w.Vault.Vault, s.SessionKey), nil
 	}
 	for name, rules := range map[string][]vault.AccessRule{
-		"sight":              {rule(1, "/", vault.TransformReveal, "token:read")},
-		"no limit":           {rule(1, "/", vault.TransformReveal, "token:use")},
+		"sight":              {given.Rule(1, "/", vault.TransformReveal, "token:read")},
+		"no limit":           {given.Rule(1, "/", vault.TransformReveal, "token:use")},
 		"another":            {bound(1, "/", w.to, "y.test")},
-		"no limit elsewhere": {bound(1, "/a/", w.to), rule(2, "/", vault.TransformReveal, "token:use")},
+		"no limit elsewhere": {bound(1, "/a/", w.to), given.Rule(2, "/", vault.TransformReveal, "token:use")},
 		"another method":     {bound(1, "/", "POST limited.test/v1/*", "DELETE limited.test/v1/*")},
 		"a longer path":      {bound(1, "/", "POST limited.test/v1/**")},
 		"any path":           {bound(1, "/", "POST limited.test")},
 	} {
-		wantError(t, name, must.Err(grant(rules)), vault.ErrForbidden)
+		must.Match(t, name, must.Err(grant(rules)), vault.ErrForbidden)
 	}
-	wantError(t, "plain use", must.Err(grant(nil, "token:use")), vault.ErrForbidden)
+	must.Match(t, "plain use", must.Err(grant(nil, "token:use")), vault.ErrForbidden)
 	must.Get(grant([]vault.AccessRule{bound(1, "/", "POST limited.test/v1/charges")}))(t)
-	s := must.Get(grant([]vault.AccessRule{bound(1, "/", w.to), rule(2, "/", vault.TransformMask, "token:read")}))(t)
+	s := must.Get(grant([]vault.AccessRule{bound(1, "/", w.to), given.Rule(2, "/", vault.TransformMask, "token:read")}))(t)
 	must.Get(w.charge(t.Context(), s, cardCall()))(t)
 	_, err := s.Detokenize(t.Context(), "{{ card }}")
 	w.limited(t, "detokenize", err)
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
-	wantError(t, "after the authorizer lost the destination", must.Err(w.charge(t.Context(), s, cardCall())), vault.ErrForbidden)
-	open := session(t, w.Vault, vault.SessionGrant{Rules: []vault.AccessRule{bound(1, "/", w.to)}})
+	must.Match(t, "after the authorizer lost the destination", must.Err(w.charge(t.Context(), s, cardCall())), vault.ErrForbidden)
+	open := given.Session(t, w.Vault, vault.SessionGrant{Rules: []vault.AccessRule{bound(1, "/", w.to)}})
 	must.Get(w.charge(t.Context(), open, cardCall()))(t)
 }
 
@@ -122,13 +123,13 @@ func TestExplainDestinations(t *testing.T) {
 	v := vaulttest.New(t)
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test")}}))(t)
-	same(t, "stored", app.Rules[0].Destinations, []string{"api.stripe.com", "*.xn--bcher-kva.example"})
+	given.Same(t, "stored", app.Rules[0].Destinations, []string{"api.stripe.com", "*.xn--bcher-kva.example"})
 	ask := func(containers ...string) string {
 		e := must.Get(v.Owner.Explain(t.Context(), vault.ExplainParams{ApplicationID: app.ID, Permission: "token:use", Containers: containers}))(t)
-		same(t, fmt.Sprintf("%v: it shows", containers), e.Transform, "")
+		given.Same(t, fmt.Sprintf("%v: it shows", containers), e.Transform, "")
 		return e.String()
 	}
-	same(t, "one container", ask("/a/"), `token:use is allowed: only to api.stripe.com, *.xn--bcher-kva.example
+	given.Same(t, "one container", ask("/a/"), `token:use is allowed: only to api.stripe.com, *.xn--bcher-kva.example
 Rule 1 of the application decides: only to api.stripe.com, *.xn--bcher-kva.example.
 
 application, /a/: only to api.stripe.com, *.xn--bcher-kva.example
@@ -144,7 +145,7 @@ application, /a/: only to api.stripe.com, *.xn--bcher-kva.example
 func TestRoundTripperToDestinations(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	create(t, w.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
+	given.Create(t, w.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_secret"})
 	client := &http.Client{Transport: w.key.RoundTripper(&http.Transport{TLSClientConfig: w.cert})}
 	send := func(url string, change func(*http.Request)) (*http.Response, string, error) {
 		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(cardExpression)))(t)
@@ -165,32 +166,32 @@ func TestRoundTripperToDestinations(t *testing.T) {
 		rw.Header().Set("Trailer", "X-End")
 		rw.Header().Set("X-Auth", r.Header.Get("Authorization"))
 		fmt.Fprint(rw, body, r.URL.RawQuery)
-		rw.Header().Set("X-End", visa)
+		rw.Header().Set("X-End", given.Visa)
 	}
 	res, body, err := send(w.url+"?k={{secret}}", nil)
 	must.Do(t, err)
-	same(t, "sent", w.got.Header.Get("Authorization")+w.body+w.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+visa+`"}k=sk_live_secret`)
-	same(t, "received", res.Header.Get("X-Auth")+body, `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}`)
-	same(t, "trailers", len(res.Trailer), 0)
+	given.Same(t, "sent", w.got.Header.Get("Authorization")+w.body+w.got.URL.RawQuery, `Bearer sk_live_secret{"number":"`+given.Visa+`"}k=sk_live_secret`)
+	given.Same(t, "received", res.Header.Get("X-Auth")+body, `Bearer {{ secret }}{"number":"{{ card }}"}k={{ secret }}`)
+	given.Same(t, "trailers", len(res.Trailer), 0)
 	must.Lack(t, "the response refers to", fmt.Sprint(res.Request.Header, res.Request.URL), "sk_live")
 	opened := w.conn.Load()
 	_, _, err = send(w.url, func(req *http.Request) { req.Host = "evil.example" })
-	wantError(t, "another Host", err, vault.ErrForbidden)
+	must.Match(t, "another Host", err, vault.ErrForbidden)
 	_, _, err = send("https://evil.example", nil)
-	wantError(t, "another host", err, vault.ErrForbidden)
+	must.Match(t, "another host", err, vault.ErrForbidden)
 	_, _, err = send(w.url, func(req *http.Request) { req.URL.Opaque = "//evil.example/x" })
-	wantError(t, "an opaque URL", err, vault.ErrForbidden)
+	must.Match(t, "an opaque URL", err, vault.ErrForbidden)
 	_, _, err = send(w.url, func(req *http.Request) { req.Header["host"] = []string{"evil.example"} })
-	wantError(t, "a second Host", err, vault.ErrInvalid)
-	same(t, "connections", w.conn.Load(), opened)
+	must.Match(t, "a second Host", err, vault.ErrInvalid)
+	given.Same(t, "connections", w.conn.Load(), opened)
 	hops := 0
 	w.answer = func(rw http.ResponseWriter, r *http.Request, _ string) {
 		hops++
 		http.Redirect(rw, r, strings.Replace(w.url, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect)
 	}
 	_, _, err = send(w.url, nil)
-	wantError(t, "a redirect", err, vault.ErrForbidden)
-	same(t, "hops", hops, 1)
+	must.Match(t, "a redirect", err, vault.ErrForbidden)
+	given.Same(t, "hops", hops, 1)
 }
 
 // An anonymous proxy sends with the rights of its application, and a response
@@ -198,7 +199,7 @@ func TestRoundTripperToDestinations(t *testing.T) {
 func TestBoundProxies(t *testing.T) {
 	t.Parallel()
 	var seen string
-	w := newTill(t, vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+	w := newTill(t, vault.Config{Runtime: given.Runtime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		seen = fmt.Sprint(in["args"])
 		return map[string]any{"body": "done", "headers": map[string]string{}}, nil
 	})})
@@ -220,14 +221,14 @@ func TestBoundProxies(t *testing.T) {
 		return string(body), err
 	}
 	got := must.Get(invoke(vault.ProxyParams{DestinationURL: w.url}))(t)
-	same(t, "anonymous: got", got, `{"number":"{{ card }}"}`)
-	must.Contain(t, "anonymous: w.body", w.body, visa)
+	given.Same(t, "anonymous: got", got, `{"number":"{{ card }}"}`)
+	must.Contain(t, "anonymous: w.body", w.body, given.Visa)
 	_, err := invoke(vault.ProxyParams{DestinationURL: other.URL})
 	w.limited(t, "another destination", err)
 	_, err = invoke(vault.ProxyParams{DestinationURL: w.url, RequestTransform: &vault.ProxyTransform{Code: "x"}})
 	w.limited(t, "a request transform", err)
 	got, err = invoke(vault.ProxyParams{DestinationURL: w.url, ResponseTransform: &vault.ProxyTransform{Code: "x"}})
-	if err != nil || got != "done" || strings.Contains(seen, visa) || !strings.Contains(seen, "{{ card }}") {
+	if err != nil || got != "done" || strings.Contains(seen, given.Visa) || !strings.Contains(seen, "{{ card }}") {
 		t.Errorf("response transform: %s, %v; it saw %s", got, err, seen)
 	}
 }
@@ -242,14 +243,14 @@ func TestRefusedAnonymousCalls(t *testing.T) {
 		for range 2 {
 			call := cardCall()
 			call.Key, call.Origin, call.Header = x.Key, "203.0.113.7", http.Header{"Content-Type": {"application/json"}}
-			wantError(t, message, must.Err(w.Vault.Vault.InvokeProxy(t.Context(), call)), vault.ErrForbidden)
+			must.Match(t, message, must.Err(w.Vault.Vault.InvokeProxy(t.Context(), call)), vault.ErrForbidden)
 		}
-		found := entries(t, w.Vault, vault.ListLogsParams{EntityID: x.ID.String(), Operation: vault.OperationDenied})
+		found := given.Entries(t, w.Vault, vault.ListLogsParams{EntityID: x.ID.String(), Operation: vault.OperationDenied})
 		if len(found) != 1 || found[0].EntityType != "proxy" || found[0].Message != message || found[0].Origin != "203.0.113.7" {
 			t.Errorf("%s: the log has %+v", message, found)
 		}
 	}
-	same(t, "connections", w.conn.Load(), 0)
+	given.Same(t, "connections", w.conn.Load(), 0)
 }
 
 // A stored response of code that sent bound data is given again only while the
@@ -257,7 +258,7 @@ func TestRefusedAnonymousCalls(t *testing.T) {
 func TestReplaysOfBoundUse(t *testing.T) {
 	t.Parallel()
 	var w *till
-	w = newTill(t, vault.Config{Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
+	w = newTill(t, vault.Config{Runtime: given.Runtime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
 		_, err := host.Call(ctx, "proxy.post", json.RawMessage(`{"proxyUrl":"`+w.url+`","detokenize":true,"body":"{{ card }}"}`))
 		return map[string]any{"raw": map[string]any{"ok": true}}, err
 	})})
@@ -274,10 +275,10 @@ func TestReplaysOfBoundUse(t *testing.T) {
 		return replayed, err
 	}
 	for _, want := range []bool{false, true} {
-		same(t, "replayed", must.Get(once())(t), want)
+		given.Same(t, "replayed", must.Get(once())(t), want)
 	}
 	params := app.Params()
 	params.Rules[0].Destinations = []string{"x.test"}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
-	wantError(t, "a replay after the destination is gone", must.Err(once()), vault.ErrForbidden)
+	must.Match(t, "a replay after the destination is gone", must.Err(once()), vault.ErrForbidden)
 }

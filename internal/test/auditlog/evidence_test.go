@@ -1,4 +1,4 @@
-package vault_test
+package auditlog_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -63,16 +64,6 @@ func settled(t testing.TB, v *vault.Vault) *evidence.Report {
 	}
 }
 
-// intact returns a function that checks a verification, which must find nothing.
-func intact(t testing.TB, what string) func(*evidence.Report, error) {
-	return func(report *evidence.Report, err error) {
-		t.Helper()
-		if err != nil || !report.OK() {
-			t.Errorf("%s: %+v, %v", what, report, err)
-		}
-	}
-}
-
 // checkEvidence verifies a log in place, by its bundle, and by a proof.
 func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	t.Helper()
@@ -83,10 +74,10 @@ func checkEvidence(t *testing.T, v *vaulttest.Vault, entry uuid.UUID) {
 	key := must.Get(v.EvidenceKey())(t)
 	var bundle bytes.Buffer
 	must.Do(t, v.Owner.ExportEvidence(ctx, &bundle))
-	intact(t, "bundle")(evidence.Verify(&bundle, key, nil))
+	given.Intact(t, "bundle")(evidence.Verify(&bundle, key, nil))
 	proof := must.Get(v.Owner.LogProof(ctx, entry))(t)
 	must.Do(t, evidence.VerifyProof(proof, key))
-	wantError(t, "the proof of no entry", must.Err(v.Owner.LogProof(ctx, uuid.New())), vault.ErrNotFound)
+	must.Match(t, "the proof of no entry", must.Err(v.Owner.LogProof(ctx, uuid.New())), vault.ErrNotFound)
 }
 
 func TestEvidence(t *testing.T) {
@@ -115,20 +106,20 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 			t.Parallel()
 			ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 			cfg := vault.Config{Now: clock.Now, LogRetention: 24 * time.Hour}
-			plain := openVault(t, sqliteAt(t, path), key, cfg)
+			plain := given.Open(t, given.SQLite(t, path), key, cfg)
 			cfg.Evidence = &vault.EvidenceConfig{Every: -1, Signer: signer}
-			v := openVault(t, sqliteAt(t, path), key, cfg)
-			tenantOf(t, v)
-			gone := tenantOf(t, v)
+			v := given.Open(t, given.SQLite(t, path), key, cfg)
+			given.TenantOf(t, v)
+			gone := given.TenantOf(t, v)
 			must.Get(v.Checkpoint(ctx))(t)
 			clock.Advance(48 * time.Hour)
 			swept, err := plain.Sweep(ctx)
 			if deleted := plain.DeleteTenant(ctx, gone.TenantID()); (err != nil) != (signer != nil) || (deleted != nil) != (signer != nil) {
 				t.Fatal(err, deleted)
 			}
-			same(t, fmt.Sprintf("%d entries are deleted", swept.Logs), swept.Logs > 0, signer == nil)
+			given.Same(t, fmt.Sprintf("%d entries are deleted", swept.Logs), swept.Logs > 0, signer == nil)
 			must.Get(v.Checkpoint(ctx))(t)
-			intact(t, "the log")(v.VerifyLogs(ctx, nil))
+			given.Intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		})
 	}
 }
@@ -138,13 +129,13 @@ func TestDeletionsWithoutEvidence(t *testing.T) {
 func TestEvidenceOfAnExistingLog(t *testing.T) {
 	t.Parallel()
 	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
-	plain := openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now})
-	tenant := tenantOf(t, plain).TenantID()
-	create(t, plain.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	plain := given.Open(t, given.SQLite(t, path), key, vault.Config{Now: clock.Now})
+	tenant := given.TenantOf(t, plain).TenantID()
+	given.Create(t, plain.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	clock.Advance(time.Hour)
-	v := openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now, Evidence: &vault.EvidenceConfig{Every: -1}})
+	v := given.Open(t, given.SQLite(t, path), key, vault.Config{Now: clock.Now, Evidence: &vault.EvidenceConfig{Every: -1}})
 	settled(t, v)
-	create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
+	given.Create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "y"})
 	if report := settled(t, v); len(report.Findings) > 0 || report.Entries != 3 {
 		t.Errorf("%+v", report)
 	}
@@ -171,7 +162,7 @@ func TestEvidenceIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var store vault.Storage = sqliteAt(t, ":memory:")
+			var store vault.Storage = given.SQLite(t, ":memory:")
 			if tc.plain {
 				store = plainStorage{store}
 			}
@@ -184,8 +175,8 @@ func TestEvidenceIsRefused(t *testing.T) {
 	}
 	v := vaulttest.New(t)
 	_, err := v.Owner.LogProof(t.Context(), uuid.New())
-	wantError(t, "without evidence", err, vault.ErrNotFound)
-	same(t, "the error without evidence", err.Error(), "vault: evidence is off")
+	must.Match(t, "without evidence", err, vault.ErrNotFound)
+	given.Same(t, "the error without evidence", err.Error(), "vault: evidence is off")
 }
 
 func newSigner(t *testing.T, name string) note.Signer {
@@ -203,9 +194,9 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 	path, anchor := filepath.Join(t.TempDir(), "vault.db"), vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
 	key, signer := vault.NewKey(), newSigner(t, "vault.example/log")
 	for range 2 {
-		v := must.Get(vault.Open(ctx, sqliteAt(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
+		v := must.Get(vault.Open(ctx, given.SQLite(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
-		intact(t, "the log")(v.VerifyLogs(ctx, nil))
+		given.Intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		must.Match(t, "a restore was accepted that did not happen", v.AcceptRestore(ctx, "none"), must.Text(""))
 		before := must.Get(anchor.Latest(ctx))(t)
 		must.Get(v.CreateTenant(ctx, "Other"))(t)
@@ -251,10 +242,10 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 	ctx, path, key, clock := t.Context(), filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
 	var nodes [2]*vault.Vault
 	for i := range nodes {
-		nodes[i] = openVault(t, sqliteAt(t, path), key, vault.Config{Now: clock.Now, Evidence: &vault.EvidenceConfig{Every: -1}})
+		nodes[i] = given.Open(t, given.SQLite(t, path), key, vault.Config{Now: clock.Now, Evidence: &vault.EvidenceConfig{Every: -1}})
 	}
 	a, b := nodes[0], nodes[1]
-	owner := a.Tenant(tenantOf(t, a).TenantID())
+	owner := a.Tenant(given.TenantOf(t, a).TenantID())
 	first := must.Get(a.EvidenceKey())(t)
 	begin := must.Get(a.Checkpoint(ctx))(t)
 	second := must.Get(a.RotateEvidenceKey(ctx))(t)
@@ -263,9 +254,9 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 		for _, v := range nodes {
 			must.Get(owner.RotateWebhookSecret(ctx))(t)
 			msg := must.Get(v.Checkpoint(ctx))(t)
-			same(t, "signatures", signedBy(t, msg, first, second), want)
-			same(t, "the key", must.Get(v.EvidenceKey())(t), second)
-			intact(t, "the log")(v.VerifyLogs(ctx, nil))
+			given.Same(t, "signatures", signedBy(t, msg, first, second), want)
+			given.Same(t, "the key", must.Get(v.EvidenceKey())(t), second)
+			given.Intact(t, "the log")(v.VerifyLogs(ctx, nil))
 		}
 	}
 	checkBoth(true, true)
@@ -276,7 +267,7 @@ func TestEvidenceKeyIsRotated(t *testing.T) {
 	checkBoth(false, true)
 	var bundle bytes.Buffer
 	must.Do(t, owner.ExportEvidence(ctx, &bundle))
-	intact(t, "since a note of the former key")(evidence.Verify(&bundle, second, begin))
+	given.Intact(t, "since a note of the former key")(evidence.Verify(&bundle, second, begin))
 }
 
 // A program changes its signer. The public key of the former signer is known.
@@ -286,18 +277,18 @@ func TestSignerIsChanged(t *testing.T) {
 	first, second := newTelling(t, "vault.example"), newTelling(t, "vault.example")
 	for _, e := range []vault.EvidenceConfig{{Signer: first}, {Signer: second, Previous: first}, {Signer: second}} {
 		e.Every = -1
-		v := must.Get(vault.Open(ctx, sqliteAt(t, path), key, &vault.Config{Evidence: &e}))(t)
+		v := must.Get(vault.Open(ctx, given.SQLite(t, path), key, &vault.Config{Evidence: &e}))(t)
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
 		msg := must.Get(v.Checkpoint(ctx))(t)
-		same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
-		intact(t, "the log")(v.VerifyLogs(ctx, nil))
-		wantError(t, "rotation of the program's key", must.Err(v.RotateEvidenceKey(ctx)), vault.ErrConflict)
+		given.Same(t, "signatures", signedBy(t, msg, first.key, second.key), []bool{e.Signer == first || e.Previous == first, e.Signer == second})
+		given.Intact(t, "the log")(v.VerifyLogs(ctx, nil))
+		must.Match(t, "rotation of the program's key", must.Err(v.RotateEvidenceKey(ctx)), vault.ErrConflict)
 		must.Do(t, v.Close())
 	}
 	for name, e := range map[string]vault.EvidenceConfig{
 		"without the signer": {}, "another name": {Signer: newTelling(t, "other.example")}, "another origin": {Origin: "other.example"},
 	} {
-		v, err := vault.Open(ctx, sqliteAt(t, path), key, &vault.Config{Evidence: &e})
+		v, err := vault.Open(ctx, given.SQLite(t, path), key, &vault.Config{Evidence: &e})
 		if err == nil {
 			_ = v.Close()
 			t.Errorf("%s: no error", name)
@@ -308,15 +299,15 @@ func TestSignerIsChanged(t *testing.T) {
 // deadAnchor is an unreachable anchor.
 type deadAnchor struct{ vault.Anchor }
 
-func (deadAnchor) Latest(context.Context) ([]byte, error) { return nil, errDown }
-func (deadAnchor) Put(context.Context, []byte) error      { return errDown }
+func (deadAnchor) Latest(context.Context) ([]byte, error) { return nil, given.ErrDown }
+func (deadAnchor) Put(context.Context, []byte) error      { return given.ErrDown }
 
 // All logs are verified again after VerifyEvery, and by default after 12 hours.
 func TestVerifyEvery(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{Every: time.Millisecond, VerifyEvery: time.Hour}})
 	verified := func(what string) {
-		eventually(t, what, func() bool {
+		given.Eventually(t, what, func() bool {
 			s, err := v.EvidenceStatus()
 			return err == nil && s.VerifiedAt.Equal(v.Clock.Now())
 		})
@@ -334,9 +325,9 @@ func TestEvidenceStatus(t *testing.T) {
 		must.Get(v.Owner.RotateWebhookSecret(t.Context()))(t)
 		must.Get(v.Checkpoint(t.Context()))(t)
 	}
-	intact(t, "the log")(v.VerifyLogs(t.Context(), nil))
+	given.Intact(t, "the log")(v.VerifyLogs(t.Context(), nil))
 	var s *vault.EvidenceStatus
-	eventually(t, "the anchor has the note", func() bool {
+	given.Eventually(t, "the anchor has the note", func() bool {
 		var err error
 		s, err = v.EvidenceStatus()
 		return err == nil && s.Anchors[0].Size == s.Size && s.Anchors[1].Failures > 0
@@ -344,7 +335,7 @@ func TestEvidenceStatus(t *testing.T) {
 	if s.Size == 0 || !s.SignedAt.Equal(v.Clock.Now()) || s.VerifiedAt.IsZero() || !s.VerifiedOK || s.Pending != 0 || s.Suspended != "" {
 		t.Errorf("status %+v", s)
 	}
-	if a := s.Anchors; a[0].Err != nil || a[0].GoodAt.IsZero() || !errors.Is(a[1].Err, errDown) || !a[1].GoodAt.IsZero() {
+	if a := s.Anchors; a[0].Err != nil || a[0].GoodAt.IsZero() || !errors.Is(a[1].Err, given.ErrDown) || !a[1].GoodAt.IsZero() {
 		t.Errorf("anchors %+v", a)
 	}
 	if s.Raised[vault.AlarmAnchor] != 1 || len(s.Alarms) != 1 || s.Wrong() == "" {
@@ -394,8 +385,8 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			t.Parallel()
 			path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 			open := func() *vault.Vault {
-				store := &gated{sqliteAt(t, path), &keygate.Gate{}}
-				return openVault(t, store, key, vault.Config{KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
+				store := &given.Gated{Store: given.SQLite(t, path), Gate: &keygate.Gate{}}
+				return given.Open(t, store, key, vault.Config{KeyAge: time.Nanosecond, Evidence: &vault.EvidenceConfig{Every: -1}})
 			}
 			v := open()
 			tenant := must.Get(v.CreateTenant(t.Context(), "Acme"))(t)
@@ -408,7 +399,7 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 				must.Get(db.ExecContext(t.Context(), query, args...))(t)
 			})
 			test.change(t, v, o, app)
-			intact(t, "before")(v.VerifyLogs(t.Context(), nil))
+			given.Intact(t, "before")(v.VerifyLogs(t.Context(), nil))
 			must.Do(t, v.Close())
 			restore()
 
@@ -420,7 +411,7 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 			bundle := &bytes.Buffer{}
 			must.Do(t, v.Tenant(tenant.ID).ExportEvidence(t.Context(), bundle))
 			public := must.Get(v.EvidenceKey())(t)
-			intact(t, "the log itself")(evidence.Verify(bundle, public, nil))
+			given.Intact(t, "the log itself")(evidence.Verify(bundle, public, nil))
 		})
 	}
 }
@@ -445,7 +436,7 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 	t.Parallel()
 	path, key := filepath.Join(t.TempDir(), "vault.db"), vault.NewKey()
 	open := func(wrap func(*sqlite.Store) vault.Storage) *vault.Vault {
-		return openVault(t, wrap(sqliteAt(t, path)), key, vault.Config{Evidence: &vault.EvidenceConfig{}})
+		return given.Open(t, wrap(given.SQLite(t, path)), key, vault.Config{Evidence: &vault.EvidenceConfig{}})
 	}
 	var fast *vault.Vault
 	slow := open(func(s *sqlite.Store) vault.Storage {
@@ -455,7 +446,7 @@ func TestNodesThatStartTogetherShareASigningKey(t *testing.T) {
 		}}
 	})
 	want := must.Get(fast.EvidenceKey())(t)
-	same(t, "the slower node signs with", must.Get(slow.EvidenceKey())(t), want)
+	given.Same(t, "the slower node signs with", must.Get(slow.EvidenceKey())(t), want)
 }
 
 // alarms is an observer that records the names of alarms.
@@ -505,31 +496,31 @@ func TestSwappedFingerprintsAreAnAlarm(t *testing.T) {
 		return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: number, DeduplicateToken: &yes}
 	}
 	prints := map[string]string{}
-	for id, data := range map[string]string{"aaa": visa, "bbb": "4111111111111111"} {
-		create(t, v.Owner.Client, number(id, data))
+	for id, data := range map[string]string{"aaa": given.Visa, "bbb": "4111111111111111"} {
+		given.Create(t, v.Owner.Client, number(id, data))
 		var print string
 		must.Do(t, v.DB.QueryRowContext(t.Context(), `SELECT fingerprint FROM vault_tokens WHERE id = ?`, id).Scan(&print))
 		prints[id] = print
 	}
-	fingerprint := get(t, v.Owner.Client, "aaa").Fingerprint
+	fingerprint := given.Get(t, v.Owner.Client, "aaa").Fingerprint
 	exec(`UPDATE vault_tokens SET fingerprint = ? WHERE id = 'aaa'`, []byte(prints["bbb"]))
 	exec(`UPDATE vault_tokens SET fingerprint = ? WHERE id = 'bbb'`, []byte(prints["aaa"]))
 	wantAlarm := func(what string, err error) {
 		t.Helper()
-		wantError(t, what, err, fault.ErrAltered)
-		same(t, what+": alarms", heard.take(), []string{"altered"})
+		must.Match(t, what, err, fault.ErrAltered)
+		given.Same(t, what+": alarms", heard.take(), []string{"altered"})
 	}
-	wantAlarm("a duplicate", must.Err(v.Owner.CreateToken(t.Context(), number("", visa))))
-	wantAlarm("a duplicate in a document", must.Err(v.Owner.Tokenize(t.Context(), []any{number("", visa)})))
-	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("", visa)), nil) {
+	wantAlarm("a duplicate", must.Err(v.Owner.CreateToken(t.Context(), number("", given.Visa))))
+	wantAlarm("a duplicate in a document", must.Err(v.Owner.Tokenize(t.Context(), []any{number("", given.Visa)})))
+	for r, err := range v.Owner.Import(t.Context(), given.Rows(number("", given.Visa)), nil) {
 		wantAlarm("a duplicate in an import: "+string(r.Outcome), err)
 	}
-	for r, err := range v.Owner.Import(t.Context(), rowsOf(number("bbb", visa)), &vault.ImportOptions{Resumed: true}) {
+	for r, err := range v.Owner.Import(t.Context(), given.Rows(number("bbb", given.Visa)), &vault.ImportOptions{Resumed: true}) {
 		wantAlarm("a row that was imported before: "+string(r.Outcome), err)
 	}
 	wantAlarm("the token", must.Err(v.Owner.GetToken(t.Context(), "aaa")))
 	page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "fingerprint:" + fingerprint}))(t)
-	same(t, "a search by fingerprint", len(page.Data), 0)
+	given.Same(t, "a search by fingerprint", len(page.Data), 0)
 	wantAlarm("a search by fingerprint", fault.ErrAltered)
 }
 
@@ -541,10 +532,10 @@ func TestColumnsAreSealedWithTheBody(t *testing.T) {
 		"created_by = randomblob(16)", "modified_by = randomblob(16)", "created_at = created_at + 1", "modified_at = 1",
 	} {
 		v, exec, heard := alarmed(t, vault.Config{})
-		create(t, v.Owner.Client, aText("aaa", "x"))
+		given.Create(t, v.Owner.Client, given.Text("aaa", "x"))
 		exec(`UPDATE vault_tokens SET ` + column)
-		wantError(t, column, must.Err(v.Owner.GetToken(t.Context(), "aaa")), fault.ErrAltered)
-		same(t, column+": alarms", heard.take(), []string{"altered"})
+		must.Match(t, column, must.Err(v.Owner.GetToken(t.Context(), "aaa")), fault.ErrAltered)
+		given.Same(t, column+": alarms", heard.take(), []string{"altered"})
 	}
 }
 
@@ -556,13 +547,13 @@ func TestMovedSearchHashesFindNothing(t *testing.T) {
 	ssn := func(id, number, owner string) vault.TokenParams {
 		return vault.TokenParams{ID: id, Type: vault.TypeSocialSecurityNumber, Data: number, Metadata: map[string]string{"owner": owner}}
 	}
-	create(t, v.Owner.Client, ssn("aaa", "123-45-6789", "jane"))
-	create(t, v.Owner.Client, ssn("bbb", "987-65-4321", "joe"))
+	given.Create(t, v.Owner.Client, ssn("aaa", "123-45-6789", "jane"))
+	given.Create(t, v.Owner.Client, ssn("bbb", "987-65-4321", "joe"))
 	exec(`UPDATE vault_token_hashes SET ord = (SELECT ord FROM vault_tokens WHERE id = 'bbb') WHERE ord = (SELECT ord FROM vault_tokens WHERE id = 'aaa')`)
 	for _, query := range []string{`data:"123-45-6789"`, `metadata.owner:"jane"`, `NOT type:card AND data:"123-45-6789"`} {
 		page := must.Get(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query}))(t)
-		same(t, query+" finds", len(page.Data), 0)
-		same(t, query+": alarms", heard.take(), []string{"altered"})
+		given.Same(t, query+" finds", len(page.Data), 0)
+		given.Same(t, query+": alarms", heard.take(), []string{"altered"})
 	}
 	page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: `data:"987-65-4321" OR metadata.owner:"joe"`})
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "bbb" {
@@ -606,9 +597,9 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			t.Parallel()
 			v, exec, heard := alarmed(t, vault.Config{})
 			app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read", "token:create"}}))(t)
-			create(t, v.Owner.Client, aText("secret", "x"))
+			given.Create(t, v.Owner.Client, given.Text("secret", "x"))
 			c := must.Get(v.Authenticate(t.Context(), app.Key))(t)
-			get(t, c, "secret")
+			given.Get(t, c, "secret")
 			restore := copyRows(exec)
 			change(t, v, app)
 			restore()
@@ -623,8 +614,8 @@ func TestApplicationsAreNotRolledBack(t *testing.T) {
 			tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
 			defer func() { _ = tx.Rollback() }()
 			_, err := v.Owner.InTx(tx).PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)) // with a newer revision
-			wantError(t, "change the old application in a transaction", err, fault.ErrAltered)
-			same(t, "in a transaction: alarms", heard.take(), []string{"rolled_back"})
+			must.Match(t, "change the old application in a transaction", err, fault.ErrAltered)
+			given.Same(t, "in a transaction: alarms", heard.take(), []string{"rolled_back"})
 		})
 	}
 }
@@ -639,8 +630,8 @@ func TestRevisionsAreSealed(t *testing.T) {
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}))(t)
 	must.Get(v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"b"}`)))(t)
 	exec(`UPDATE vault_records SET rev = 0 WHERE kind = 'application'`)
-	wantError(t, "a lower revision", must.Err(v.Owner.GetApplication(t.Context(), app.ID)), fault.ErrAltered)
-	same(t, "alarms", heard.take(), []string{"rolled_back"})
+	must.Match(t, "a lower revision", must.Err(v.Owner.GetApplication(t.Context(), app.ID)), fault.ErrAltered)
+	given.Same(t, "alarms", heard.take(), []string{"rolled_back"})
 }
 
 // A change that was rolled back with the application's transaction does not make
@@ -658,9 +649,9 @@ func TestRolledBackTransactionsAreForgotten(t *testing.T) {
 		tx := must.Get(v.DB.BeginTx(t.Context(), nil))(t)
 		must.Do(t, change(v.Owner.InTx(tx)))
 		must.Do(t, tx.Rollback())
-		wantError(t, "after a rollback", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
+		must.Match(t, "after a rollback", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
 	}
-	same(t, "alarms", len(heard.take()), 0)
+	given.Same(t, "alarms", len(heard.take()), 0)
 }
 
 // A database writer restores the key ring from before a rotation, with the key
@@ -679,11 +670,11 @@ func TestKeyRingsAreNotRolledBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, exec, heard := alarmed(t, vault.Config{KeyAge: time.Nanosecond})
-			create(t, v.Owner.Client, aText("aaa", "x"))
+			given.Create(t, v.Owner.Client, given.Text("aaa", "x"))
 			restore := copyRows(exec)
 			change(t, v)
 			restore()
-			if tok, err := v.Owner.CreateToken(t.Context(), aText("bbb", "x")); err == nil {
+			if tok, err := v.Owner.CreateToken(t.Context(), given.Text("bbb", "x")); err == nil {
 				t.Errorf("a token was created under old keys: %+v", tok)
 			}
 			if alarms := heard.take(); len(alarms) == 0 || alarms[0] != "rolled_back" {
@@ -698,10 +689,10 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 	t.Parallel()
 	v, exec, heard := alarmed(t, vault.Config{})
 	for _, id := range []string{"aaa", "bad", "ccc"} {
-		create(t, v.Owner.Client, aText(id, "x"))
+		given.Create(t, v.Owner.Client, given.Text(id, "x"))
 	}
 	want := []vault.Token{
-		{ID: "aaa"}, {ID: "bad", TenantID: v.Acme.ID, Type: vault.TypeGeneric, CreatedAt: get(t, v.Owner.Client, "bad").CreatedAt, Unreadable: true}, {ID: "ccc"},
+		{ID: "aaa"}, {ID: "bad", TenantID: v.Acme.ID, Type: vault.TypeGeneric, CreatedAt: given.Get(t, v.Owner.Client, "bad").CreatedAt, Unreadable: true}, {ID: "ccc"},
 	}
 	exec(`UPDATE vault_tokens SET body = randomblob(100) WHERE id = 'bad'`)
 	check := func(how string, got []vault.Token) {
@@ -713,7 +704,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 		}
 		byID := cmpopts.SortSlices(func(a, b vault.Token) bool { return a.ID < b.ID })
 		must.Same(t, how, want, got, byID)
-		same(t, how+": alarms", heard.take(), []string{"unreadable"})
+		given.Same(t, how+": alarms", heard.take(), []string{"unreadable"})
 	}
 	page := must.Get(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{}))(t)
 	check("list", page.Data)
@@ -726,7 +717,7 @@ func TestUnreadableRowsStayInTheirList(t *testing.T) {
 	}
 	check("all", all)
 	must.Match(t, "the row itself can be read", must.Err(v.Owner.GetToken(t.Context(), "bad")), must.Text(""))
-	if diff := cmp.Diff([]string{"create", "read"}, operations(t, v, "bad")); diff != "" {
+	if diff := cmp.Diff([]string{"create", "read"}, given.Operations(t, v, "bad")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff) // it was read once, before
 	}
 }
@@ -737,10 +728,10 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	t.Parallel()
 	v, exec, heard := alarmed(t, vault.Config{})
 	_, key := v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)
-	public := authenticated(t, v.Vault, key)
+	public := given.Authenticated(t, v.Vault, key)
 	for range 2 {
-		private(t, v)
-		must.Get(v.Owner.CreateReactor(t.Context(), reactorParams("r")))(t)
+		given.Private(t, v)
+		must.Get(v.Owner.CreateReactor(t.Context(), given.ReactorParams("r")))(t)
 		must.Get(v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com"}))(t)
 		must.Get(public.CreateSession(t.Context()))(t)
 	}
@@ -770,9 +761,9 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 			if !strings.Contains(string(text), want) || strings.Count(string(text), `"unreadable":true`) != 1 || strings.Count(string(text), `{"id"`) != kind.total {
 				t.Errorf("%s of %s: %s, want %s", how, kind.name, text, want)
 			}
-			same(t, how+" of "+kind.name+": alarms", heard.take(), []string{"unreadable"})
+			given.Same(t, how+" of "+kind.name+": alarms", heard.take(), []string{"unreadable"})
 		}
-		same(t, "log of "+kind.name, operations(t, v, bad.String()), []string{"create"})
+		given.Same(t, "log of "+kind.name, given.Operations(t, v, bad.String()), []string{"create"})
 	}
 	page, err := v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPrivate}})
 	if err != nil || len(page.Data) != 2 || page.Data[0].Unreadable {
@@ -781,7 +772,7 @@ func TestUnreadableRecordsStayInTheirList(t *testing.T) {
 	list := must.Get(v.Owner.ListSessions(t.Context(), vault.PageParams{}))(t)
 	exec(`UPDATE vault_records SET body = randomblob(100) WHERE kind = 'application'`)
 	for _, s := range list.Data { // a session of an unreadable application can be ended
-		same(t, "delete an unreadable session", v.Owner.DeleteSession(t.Context(), s.ID) != nil, s.Unreadable)
+		given.Same(t, "delete an unreadable session", v.Owner.DeleteSession(t.Context(), s.ID) != nil, s.Unreadable)
 	}
 }
 
@@ -833,9 +824,9 @@ func TestExportOfEvidenceEndsWithTheKey(t *testing.T) {
 		many[i] = i
 	}
 	must.Get(v.Owner.Tokenize(t.Context(), many))(t)
-	app, c := newApp(t, v, vault.ApplicationParams{Name: "auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
+	app, c := given.NewApplication(t, v, vault.ApplicationParams{Name: "auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	to := &revoking{revoke: func() error { return v.Owner.DeleteApplication(t.Context(), app.ID) }}
-	wantError(t, "the export", c.ExportEvidence(t.Context(), to), vault.ErrUnauthenticated)
+	must.Match(t, "the export", c.ExportEvidence(t.Context(), to), vault.ErrUnauthenticated)
 	if to.lines > 1000 {
 		t.Errorf("%d lines were written after the key was revoked", to.lines)
 	}
@@ -856,6 +847,6 @@ func TestWrongNamesEveryAlarm(t *testing.T) {
 		"alarm 0; alarm 1":  {Alarms: alarms(2), LacksErasures: true},
 		"alarm 0; alarm 1; alarm 2; alarm 3; alarm 4; and 2 more": {Alarms: alarms(7)},
 	} {
-		same(t, "what is wrong", s.Wrong(), want)
+		given.Same(t, "what is wrong", s.Wrong(), want)
 	}
 }

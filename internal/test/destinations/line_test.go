@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
@@ -64,7 +65,7 @@ func TestTheLineThatIsSentIsTheLineThatIsJudged(t *testing.T) {
 	for n := range long.Rounds(150, 5000) {
 		destination := pick("", "", "GET ", "POST ", "GET,POST ", "PATCH ") + g.to + pick("", "/", "/**", "/v1/**", "/v1", "/v1/*", "/a/*/refund", "/*", "/*/a/**", "/a", "/caf%C3%A9", "/~b", "/v1/")
 		_, pass := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", destination)})
-		key := authenticated(t, g.Vault.Vault, pass)
+		key := given.Authenticated(t, g.Vault.Vault, pass)
 		stored, method, suffix, query := pick("", "", "/v1", "/a/", "/v1/%61"), pick("GET", "POST", "PATCH", "get", "Post", "DELETE", "X-Y"), path(), pick("", "", "q=/../v1", "a?b;c")
 		ways := map[string]func(authorization string) error{
 			"InvokeProxy": func(authorization string) error {
@@ -118,7 +119,7 @@ func TestTheLineThatIsSentIsTheLineThatIsJudged(t *testing.T) {
 			what := fmt.Sprintf("%s, %s: %s %q %q %q", name, destination, method, stored, suffix, query)
 			g.got = nil
 			if err := send("none"); err != nil {
-				same(t, what+": a refused request arrived", g.got == nil, true)
+				given.Same(t, what+": a refused request arrived", g.got == nil, true)
 				continue // whatever the rules say
 			}
 			line := g.got.Method + " " + g.got.RequestURI
@@ -130,11 +131,11 @@ func TestTheLineThatIsSentIsTheLineThatIsJudged(t *testing.T) {
 			if err != nil {
 				refused++
 				must.Contain(t, what, err.Error(), "limited to requests to "+destination)
-				same(t, what+": a refused request arrived", g.got == nil, true)
+				given.Same(t, what+": a refused request arrived", g.got == nil, true)
 				continue
 			}
 			arrived++
-			same(t, what, g.got.Method+" "+g.got.RequestURI+" "+g.got.Header.Get("Authorization"), line+" Bearer sk_live_secret")
+			given.Same(t, what, g.got.Method+" "+g.got.RequestURI+" "+g.got.Header.Get("Authorization"), line+" Bearer sk_live_secret")
 		}
 	}
 	t.Logf("%d arrived, %d were refused", arrived, refused)
@@ -147,27 +148,27 @@ func TestTheLineThatIsSentIsTheLineThatIsJudged(t *testing.T) {
 func TestRedirectsAreJudged(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	key := private(t, w.Vault, bound(1, "/", "POST "+w.to+"/v1/charges"))
+	key := given.Private(t, w.Vault, bound(1, "/", "POST "+w.to+"/v1/charges"))
 	w.answer = func(rw http.ResponseWriter, r *http.Request, _ string) {
 		http.Redirect(rw, r, "/v1/refunds", http.StatusTemporaryRedirect)
 	}
 	client := &http.Client{Transport: key.RoundTripper(&http.Transport{TLSClientConfig: w.cert})}
 	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", w.url+"/v1/charges", strings.NewReader(cardExpression)))(t)
 	req.Header.Set("Content-Type", "application/json")
-	wantError(t, "the redirect", must.Err(client.Do(req)), vault.ErrForbidden)
-	same(t, "the last request", w.got.URL.Path, "/v1/charges")
+	must.Match(t, "the redirect", must.Err(client.Do(req)), vault.ErrForbidden)
+	given.Same(t, "the last request", w.got.URL.Path, "/v1/charges")
 }
 
 // A token in two containers, a session and its authorizer: each list is asked.
 func TestEachListOfDestinationsIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	create(t, w.Private, vault.TokenParams{ID: "both", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/", "/b/"}})
-	key := private(t, w.Vault, bound(1, "/a/", "GET,POST "+w.to), bound(2, "/b/", "PUT "+w.to, w.to+"/v1/*"))
+	given.Create(t, w.Private, vault.TokenParams{ID: "both", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/", "/b/"}})
+	key := given.Private(t, w.Vault, bound(1, "/a/", "GET,POST "+w.to), bound(2, "/b/", "PUT "+w.to, w.to+"/v1/*"))
 	for line, want := range map[string]bool{"POST /v1/x": true, "PUT /v1/x": false, "POST /v1": false, "PUT /": false, "GET /v1/y": true} {
 		method, path, _ := strings.Cut(line, " ")
 		_, err := w.charge(t.Context(), key, vault.ProxyCall{Method: method, Path: path, Header: http.Header{"X-Key": {"{{ both }}"}}})
-		wantAllowed(t, line, err, want)
+		given.WantAllowed(t, line, err, want)
 		if !want {
 			must.Contain(t, line, err.Error(), "limited to requests to GET,POST "+w.to+"/v1/*")
 		}
@@ -179,8 +180,8 @@ func TestEachListOfDestinationsIsAsked(t *testing.T) {
 func TestBasicCredentials(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
-	create(t, g.Private, vault.TokenParams{ID: "odd", Type: vault.TypeGeneric, Data: "p??ss>>wörd~~"})
-	create(t, g.Private, vault.TokenParams{ID: "line", Type: vault.TypeGeneric, Data: "two\nlines"})
+	given.Create(t, g.Private, vault.TokenParams{ID: "odd", Type: vault.TypeGeneric, Data: "p??ss>>wörd~~"})
+	given.Create(t, g.Private, vault.TokenParams{ID: "line", Type: vault.TypeGeneric, Data: "two\nlines"})
 	encode := base64.StdEncoding.EncodeToString
 	g.answer = func(rw http.ResponseWriter, r *http.Request, _ string) {
 		value := r.Header.Get("Authorization")
@@ -228,7 +229,7 @@ func TestBasicCredentials(t *testing.T) {
 			if want == "" {
 				want = strings.TrimRight(test.header, " ")
 			}
-			same(t, name+": "+test.header, g.got.Header.Get("Authorization"), want)
+			given.Same(t, name+": "+test.header, g.got.Header.Get("Authorization"), want)
 			if test.want == "" {
 				continue
 			}
@@ -249,9 +250,9 @@ func TestBasicCredentials(t *testing.T) {
 		"a value with a control character": {"Authorization": {"Basic " + encode([]byte("x:{{ line }}"))}},
 		"a control character beside it":    {"Authorization": {"Basic " + encode([]byte("x\x07:{{ secret }}"))}},
 	} {
-		wantError(t, name, must.Err(g.charge(t.Context(), g.key, vault.ProxyCall{Header: header})), vault.ErrInvalid)
+		must.Match(t, name, must.Err(g.charge(t.Context(), g.key, vault.ProxyCall{Header: header})), vault.ErrInvalid)
 	}
 	must.Get(g.charge(t.Context(), g.key, vault.ProxyCall{Header: http.Header{"Proxy-Authorization": {"Basic " + encode([]byte("x:{{ secret }}"))}, "X-A": {"Basic " + encode([]byte("x:{{ secret }}")), "{{ secret }}"}}}))(t)
-	same(t, "Proxy-Authorization", g.got.Header.Get("Proxy-Authorization"), "")
-	same(t, "another header", slices.Equal(g.got.Header["X-A"], []string{"Basic " + encode([]byte("x:{{ secret }}")), "sk_live_secret"}), true)
+	given.Same(t, "Proxy-Authorization", g.got.Header.Get("Proxy-Authorization"), "")
+	given.Same(t, "another header", slices.Equal(g.got.Header["X-A"], []string{"Basic " + encode([]byte("x:{{ secret }}")), "sk_live_secret"}), true)
 }

@@ -1,4 +1,4 @@
-package vault_test
+package authority_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -46,7 +47,7 @@ func newOwned(t *testing.T) *owned {
 
 // killed is a storage that a process has until it is killed.
 type killed struct {
-	gated
+	given.Gated
 	o *owned
 }
 
@@ -62,7 +63,7 @@ func (k *killed) Write(ctx context.Context, ch *storage.Change) error {
 			k.o.ended.Store(ch.Logs[i].Message)
 		}
 	}
-	return k.gated.Write(ctx, ch)
+	return k.Gated.Write(ctx, ch)
 }
 
 var errKilled = errors.New("killed")
@@ -70,7 +71,7 @@ var errKilled = errors.New("killed")
 // node opens a vault on the database.
 func (o *owned) node(t *testing.T) *vault.Vault {
 	t.Helper()
-	o.store = &killed{gated{sqliteAt(t, o.path), &o.gate}, o}
+	o.store = &killed{given.Gated{Store: given.SQLite(t, o.path), Gate: &o.gate}, o}
 	cfg := vault.Config{
 		Now: o.clock.Now, KeyAge: 20 * time.Millisecond, KeyGrace: time.Hour, Evidence: &vault.EvidenceConfig{Every: -1},
 		OpenKey: func(_ context.Context, uri string) (vault.AEAD, error) {
@@ -83,7 +84,7 @@ func (o *owned) node(t *testing.T) *vault.Vault {
 	if o.change != nil {
 		o.change(&cfg)
 	}
-	return openVault(t, o.store, o.master, cfg)
+	return given.Open(t, o.store, o.master, cfg)
 }
 
 // ring returns the bytes of the stored ring of a tenant.
@@ -99,7 +100,7 @@ func (o *owned) ring(t *testing.T, tenant uuid.UUID) []byte {
 // opens reports whether a ring with the master key alone opens a token of a tenant.
 func (o *owned) opens(t *testing.T, tenant uuid.UUID, wrapped []byte) bool {
 	t.Helper()
-	ring, err := seal.Unwrap(rootOf(t, o.store, o.master), tenant, wrapped)
+	ring, err := seal.Unwrap(given.RootOf(t, o.store, o.master), tenant, wrapped)
 	if err != nil && !errors.Is(err, seal.ErrOwnKey) {
 		t.Fatal(err)
 	}
@@ -132,8 +133,8 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	t.Parallel()
 	o := newOwned(t)
 	nodes := []*vault.Vault{o.node(t), o.node(t)}
-	tenant, other := tenantOf(t, nodes[0]).TenantID(), tenantOf(t, nodes[0]).TenantID()
-	tok := create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	tenant, other := given.TenantOf(t, nodes[0]).TenantID(), given.TenantOf(t, nodes[0]).TenantID()
+	tok := given.Create(t, nodes[0].Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	before := must.Get(nodes[0].Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{Name: "before", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read", "log:read"}}))(t)
 	must.Get(nodes[0].Checkpoint(t.Context()))(t)
 	backup := o.ring(t, tenant)
@@ -157,38 +158,38 @@ func TestTenantKeyIsTakenAway(t *testing.T) {
 	o.keys[ownURI].set(errDenied)
 	nodes = append(nodes, o.node(t))
 	for _, v := range nodes {
-		eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
-		wantError(t, "the other tenant", must.Err(v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{})), nil)
+		given.Eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
+		must.Match(t, "the other tenant", must.Err(v.Tenant(other).ListTokens(t.Context(), vault.ListTokensParams{})), nil)
 		for _, key := range []string{before.Key, after.Key} {
 			c := must.Get(v.Authenticate(t.Context(), key))(t)
 			self, err := c.GetTenant(t.Context())
 			if err != nil || self.Key == nil || self.Key.State != vault.TenantKeyDenied || self.WebhookSecret != "" {
 				t.Errorf("the tenant: %+v, %v", self, err)
 			}
-			wantError(t, "the log", must.Err(c.ListLogs(t.Context(), vault.ListLogsParams{})), nil)
-			wantError(t, "evidence", c.ExportEvidence(t.Context(), new(strings.Builder)), nil)
+			must.Match(t, "the log", must.Err(c.ListLogs(t.Context(), vault.ListLogsParams{})), nil)
+			must.Match(t, "evidence", c.ExportEvidence(t.Context(), new(strings.Builder)), nil)
 		}
-		wantError(t, "the list of tenants", must.Err(v.ListTenants(t.Context(), vault.PageParams{})), nil)
-		wantError(t, "the sweep", must.Err(v.Sweep(t.Context())), nil)
+		must.Match(t, "the list of tenants", must.Err(v.ListTenants(t.Context(), vault.PageParams{})), nil)
+		must.Match(t, "the sweep", must.Err(v.Sweep(t.Context())), nil)
 	}
-	wantError(t, "removing a denied key", nodes[0].SetTenantKey(t.Context(), tenant, ""), vault.ErrKeyDenied)
+	must.Match(t, "removing a denied key", nodes[0].SetTenantKey(t.Context(), tenant, ""), vault.ErrKeyDenied)
 
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(nil)
 	for _, v := range nodes {
-		eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, tok.ID) == nil })
+		given.Eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, tok.ID) == nil })
 	}
 	since := vaulttest.Start.Add(time.Minute).Format(time.RFC3339)
 	want := []string{"Key set", "Key denied", "Key available again; unavailable since " + since}
-	eventually(t, "the return is in the log", func() bool { return len(keyEntries(t, nodes[1], tenant)) == len(want) })
-	same(t, "messages", keyEntries(t, nodes[1], tenant), want)
-	same(t, "messages of the other tenant", keyEntries(t, nodes[1], other), []string{})
+	given.Eventually(t, "the return is in the log", func() bool { return len(keyEntries(t, nodes[1], tenant)) == len(want) })
+	given.Same(t, "messages", keyEntries(t, nodes[1], tenant), want)
+	given.Same(t, "messages of the other tenant", keyEntries(t, nodes[1], other), []string{})
 	must.Do(t, nodes[1].SetTenantKey(t.Context(), tenant, ""))
 	if err := reads(t, nodes[0], tenant, tok.ID); err != nil || !o.opens(t, tenant, o.ring(t, tenant)) {
 		t.Errorf("after the removal: %v", err)
 	}
 	must.Get(nodes[0].Checkpoint(t.Context()))(t)
-	intact(t, "verification")(nodes[0].VerifyLogs(t.Context(), nil))
+	given.Intact(t, "verification")(nodes[0].VerifyLogs(t.Context(), nil))
 }
 
 // A process that is killed at any write of a change of keys leaves a tenant that opens
@@ -223,8 +224,8 @@ func TestChangesOfKeysAreKilled(t *testing.T) {
 			for n, done := int64(0), false; !done; n++ {
 				o := newOwned(t)
 				v := o.node(t)
-				tenant := tenantOf(t, v).TenantID()
-				tok := create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				tenant := given.TenantOf(t, v).TenantID()
+				tok := given.Create(t, v.Tenant(tenant).Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 				must.Do(t, v.SetTenantKey(t.Context(), tenant, c.from))
 				if c.master {
 					v.Close()
@@ -234,8 +235,8 @@ func TestChangesOfKeysAreKilled(t *testing.T) {
 				o.clock.Advance(time.Second)
 				if c.denied {
 					o.keys[ownURI].set(errDenied)
-					eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
-					eventually(t, "the denial is in the log", func() bool { return len(keyEntries(t, v, tenant)) == 2 })
+					given.Eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, tok.ID), vault.ErrKeyDenied) })
+					given.Eventually(t, "the denial is in the log", func() bool { return len(keyEntries(t, v, tenant)) == 2 })
 				}
 				o.writes.Store(n)
 				err := c.do(t, v, tenant)
@@ -252,11 +253,11 @@ func TestChangesOfKeysAreKilled(t *testing.T) {
 					if must := c.from == c.to || when != "after the kill"; must && alone != (c.to == "") {
 						t.Errorf("%s, killed at write %d: the master key alone opens the tenant: %v", when, n, alone)
 					}
-					wantError(t, fmt.Sprint("killed at write ", n, ": the next call"), c.do(t, fresh, tenant), nil)
+					must.Match(t, fmt.Sprint("killed at write ", n, ": the next call"), c.do(t, fresh, tenant), nil)
 				}
-				same(t, "messages", keyEntries(t, fresh, tenant), c.entries)
+				given.Same(t, "messages", keyEntries(t, fresh, tenant), c.entries)
 				if o.keys[ownURI].set(nil); c.denied {
-					eventually(t, "calls succeed", func() bool { return reads(t, fresh, tenant, tok.ID) == nil })
+					given.Eventually(t, "calls succeed", func() bool { return reads(t, fresh, tenant, tok.ID) == nil })
 				}
 				v.Close()
 				fresh.Close()
@@ -271,40 +272,40 @@ func TestDeniedTenantIsErasedAndDeleted(t *testing.T) {
 	t.Parallel()
 	o := newOwned(t)
 	v := o.node(t)
-	tenant := tenantOf(t, v).TenantID()
+	tenant := given.TenantOf(t, v).TenantID()
 	c := v.Tenant(tenant)
-	gone := create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
-	kept := create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	gone := given.Create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	kept := given.Create(t, c.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"tenant:read"}}))(t)
 	must.Do(t, v.SetTenantKey(t.Context(), tenant, ownURI))
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(errDenied)
-	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
+	given.Eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
 
 	_, err := c.EraseTokens(t.Context(), vault.EraseParams{Query: "id:" + gone.ID, Reason: "case 1"})
-	wantError(t, "an erasure by a search", err, vault.ErrKeyDenied)
+	must.Match(t, "an erasure by a search", err, vault.ErrKeyDenied)
 	_, err = c.Masked().EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID}, Reason: "case 1"})
-	wantError(t, "an erasure by others", err, vault.ErrKeyDenied)
+	must.Match(t, "an erasure by others", err, vault.ErrKeyDenied)
 	done := must.Get(c.EraseTokens(t.Context(), vault.EraseParams{IDs: []string{gone.ID, "unknown"}, Reason: "case 1"}))(t)
-	same(t, "erasure", done.Count, 1)
+	given.Same(t, "erasure", done.Count, 1)
 	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityID: gone.ID, Operation: vault.OperationDelete})
 	if err != nil || len(page.Data) != 1 || page.Data[0].Message != "Token erased (unopened)" {
 		t.Errorf("the entry: %+v, %v", page, err)
 	}
-	wantError(t, "rewrap", v.RewrapDataKeys(t.Context()), nil)
-	wantError(t, "sweep", must.Err(v.Sweep(t.Context())), nil)
+	must.Match(t, "rewrap", v.RewrapDataKeys(t.Context()), nil)
+	must.Match(t, "sweep", must.Err(v.Sweep(t.Context())), nil)
 	o.keys[ownURI].set(nil)
-	eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, kept.ID) == nil })
-	wantError(t, "the erased token", reads(t, v, tenant, gone.ID), vault.ErrNotFound)
-	wantError(t, "sweep", must.Err(v.Sweep(t.Context())), nil)
-	wantError(t, "rotation", v.RotateDataKeys(t.Context(), tenant, nil), nil)
-	wantError(t, "the application", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
+	given.Eventually(t, "calls succeed", func() bool { return reads(t, v, tenant, kept.ID) == nil })
+	must.Match(t, "the erased token", reads(t, v, tenant, gone.ID), vault.ErrNotFound)
+	must.Match(t, "sweep", must.Err(v.Sweep(t.Context())), nil)
+	must.Match(t, "rotation", v.RotateDataKeys(t.Context(), tenant, nil), nil)
+	must.Match(t, "the application", must.Err(v.Authenticate(t.Context(), app.Key)), nil)
 	must.Get(v.Checkpoint(t.Context()))(t)
 	o.clock.Advance(time.Minute)
 	o.keys[ownURI].set(errDenied)
-	eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
+	given.Eventually(t, "calls fail", func() bool { return errors.Is(reads(t, v, tenant, kept.ID), vault.ErrKeyDenied) })
 	must.Do(t, v.DeleteTenant(t.Context(), tenant))
-	wantError(t, "the deleted tenant", reads(t, v, tenant, kept.ID), vault.ErrNotFound)
-	same(t, "the entry of the deleted tenant", o.ended.Load(), any("Tenant deleted (unopened)"))
-	intact(t, "verification")(v.VerifyLogs(t.Context(), nil))
+	must.Match(t, "the deleted tenant", reads(t, v, tenant, kept.ID), vault.ErrNotFound)
+	given.Same(t, "the entry of the deleted tenant", o.ended.Load(), any("Tenant deleted (unopened)"))
+	given.Intact(t, "verification")(v.VerifyLogs(t.Context(), nil))
 }

@@ -1,4 +1,4 @@
-package vault_test
+package destinations_test
 
 import (
 	"compress/gzip"
@@ -22,6 +22,7 @@ import (
 	"github.com/andybalholm/brotli"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -45,7 +46,7 @@ type till struct {
 
 // bound returns a rule that lets token:use send data to destinations.
 func bound(priority int, container string, destinations ...string) vault.AccessRule {
-	r := rule(priority, container, vault.TransformReveal, vault.PermissionTokenUse)
+	r := given.Rule(priority, container, vault.TransformReveal, vault.PermissionTokenUse)
 	r.Destinations = destinations
 	return r
 }
@@ -66,8 +67,8 @@ func newTill(t testing.TB, cfg vault.Config) *till {
 	cfg.Egress.RootCAs.AddCert(server.Certificate())
 	w.cert = &tls.Config{RootCAs: cfg.Egress.RootCAs}
 	w.Vault = vaulttest.Open(t, ":memory:", &cfg)
-	w.key = private(t, w.Vault, bound(1, "/", w.to))
-	create(t, w.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "737", ExpirationMonth: 12, ExpirationYear: 2040}})
+	w.key = given.Private(t, w.Vault, bound(1, "/", w.to))
+	given.Create(t, w.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "737", ExpirationMonth: 12, ExpirationYear: 2040}})
 	return w
 }
 
@@ -113,7 +114,7 @@ func cardCall() vault.ProxyCall {
 // limited is the detail of a refusal.
 func (w *till) limited(t testing.TB, what string, err error) {
 	t.Helper()
-	wantError(t, what, err, vault.ErrForbidden)
+	must.Match(t, what, err, vault.ErrForbidden)
 	if want := "vault: the use of this token is limited to requests to " + w.to; err != nil && err.Error() != want {
 		t.Errorf("%s: %v, want %s", what, err, want)
 	}
@@ -122,7 +123,7 @@ func (w *till) limited(t testing.TB, what string, err error) {
 // A bound use is refused wherever the caller or code would see the data.
 func TestBoundUseShowsNothing(t *testing.T) {
 	t.Parallel()
-	w := newTill(t, vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, host script.Host) (any, error) {
+	w := newTill(t, vault.Config{Runtime: given.Runtime(func(_ context.Context, in map[string]any, host script.Host) (any, error) {
 		call := in["args"].(map[string]any)
 		args, err := json.Marshal(call["args"])
 		if err != nil {
@@ -160,7 +161,7 @@ func TestBoundUseShowsNothing(t *testing.T) {
 	}
 	w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) { fmt.Fprint(rw, body) }
 	got := code("proxy.post", map[string]any{"proxyUrl": w.url, "detokenize": true, "headers": map[string]string{"content-type": "application/json"}, "body": map[string]string{"number": "(( card | json: '$.number' ))"}})
-	if !strings.Contains(w.body, visa) || strings.Contains(got, visa) || !strings.Contains(got, "{{ card }}") {
+	if !strings.Contains(w.body, given.Visa) || strings.Contains(got, given.Visa) || !strings.Contains(got, "{{ card }}") {
 		t.Errorf("code sent %s and got %s", w.body, got)
 	}
 }
@@ -170,7 +171,7 @@ func TestBoundUseToAnotherHost(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{FullAudit: true})
 	host, port, _ := net.SplitHostPort(w.to)
-	key := private(t, w.Vault, bound(1, "/", "api.stripe.com", "pay.test:"+port))
+	key := given.Private(t, w.Vault, bound(1, "/", "api.stripe.com", "pay.test:"+port))
 	for name, url := range map[string]string{
 		"another":           w.url,
 		"name before it":    "https://api.stripe.com.evil.example/",
@@ -197,7 +198,7 @@ func TestBoundUseToAnotherHost(t *testing.T) {
 	if w.conn.Load() > 0 {
 		t.Errorf("%d connections", w.conn.Load())
 	}
-	denied := messages(t, w.Owner.Client, vault.ListLogsParams{Operation: "denied"})
+	denied := given.Messages(t, w.Owner.Client, vault.ListLogsParams{Operation: "denied"})
 	must.Contain(t, "the log", strings.Join(denied, "\n"), "Denied: InvokeProxy to api.stripe.com.evil.example")
 }
 
@@ -205,8 +206,8 @@ func TestBoundUseToAnotherHost(t *testing.T) {
 func TestBoundRequestsAreFilledIn(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	create(t, w.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_Zürich 1"})
-	create(t, w.Private, vault.TokenParams{ID: "lines", Type: vault.TypeGeneric, Data: "sk_live\r\nX: 1"})
+	given.Create(t, w.Private, vault.TokenParams{ID: "secret", Type: vault.TypeGeneric, Data: "sk_live_Zürich 1"})
+	given.Create(t, w.Private, vault.TokenParams{ID: "lines", Type: vault.TypeGeneric, Data: "sk_live\r\nX: 1"})
 	upper := strings.Replace(w.url, "https://", "HTTPS://", 1)
 	call := cardCall()
 	call.URL, call.Path, call.Query = upper, "/v1/%7B%7Bsecret%7D%7D", "key={{ secret }}&b=%7B%7B+card+%7C+json%3A+%27%24.expiration_month%27+%7D%7D&c={{"
@@ -219,20 +220,20 @@ func TestBoundRequestsAreFilledIn(t *testing.T) {
 		"two": w.got.Header["X-Two"], "encoding": w.got.Header["Accept-Encoding"], "dropped": w.got.Header.Get("Range") + w.got.Header.Get("If-Range") + w.got.Header.Get("Accept-Charset"),
 	}
 	want := map[string]any{
-		"body": `{"number":"` + visa + `"}`, "query": "key=sk_live_Z%C3%BCrich+1&b=12&c={{", "path": "/v1/%7B%7Bsecret%7D%7D", "host": w.to,
+		"body": `{"number":"` + given.Visa + `"}`, "query": "key=sk_live_Z%C3%BCrich+1&b=12&c={{", "path": "/v1/%7B%7Bsecret%7D%7D", "host": w.to,
 		"authorization": []string{"Bearer sk_live_Zürich 1"}, "two": []string{"a", "sk_live_Zürich 1-sk_live_Zürich 1"}, "encoding": []string{"identity"}, "dropped": "",
 	}
-	same(t, "request", got, want)
+	given.Same(t, "request", got, want)
 	for _, id := range []string{"secret", "card"} {
-		found := entries(t, w.Vault, vault.ListLogsParams{EntityID: id, Operation: "use"})
+		found := given.Entries(t, w.Vault, vault.ListLogsParams{EntityID: id, Operation: "use"})
 		if len(found) != 1 || found[0].Message != "Token used in a request to "+w.to {
 			t.Errorf("the log has %v", found)
 		}
 	}
-	wantFields(t, "control characters", must.Err(w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ lines }}"}}})), "headers.X")
+	given.WantFields(t, "control characters", must.Err(w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ lines }}"}}})), "headers.X")
 	_, err := w.charge(t.Context(), w.key, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}, "Y": {"{{ nobody }}"}}})
-	wantFields(t, "an unknown token", err, "headers.Y")
-	wantFields(t, "without a limit", must.Err(w.charge(t.Context(), w.Private, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}}})), "headers.X")
+	given.WantFields(t, "an unknown token", err, "headers.Y")
+	given.WantFields(t, "without a limit", must.Err(w.charge(t.Context(), w.Private, vault.ProxyCall{Header: http.Header{"X": {"{{ secret }}"}}})), "headers.X")
 }
 
 // The data is replaced wherever the destination returns it.
@@ -243,7 +244,7 @@ func TestEchoesAreRemoved(t *testing.T) {
 		return func(rw http.ResponseWriter) {
 			rw.Header().Set("Content-Encoding", encoding)
 			c := open(rw)
-			fmt.Fprintf(c, "<%s>", visa)
+			fmt.Fprintf(c, "<%s>", given.Visa)
 			c.Close()
 		}
 	}
@@ -253,71 +254,71 @@ func TestEchoesAreRemoved(t *testing.T) {
 	header := func(name, value string) func(http.ResponseWriter) {
 		return func(rw http.ResponseWriter) { rw.Header().Set(name, value) }
 	}
-	escaped := strings.ReplaceAll(visa, "4", `\u0034`)
+	escaped := strings.ReplaceAll(given.Visa, "4", `\u0034`)
 	for name, test := range map[string]struct {
 		answer func(http.ResponseWriter)
 		want   string // the body, or the status of a refusal
 	}{
-		"plain":        {write(`{"number":"` + visa + `","last4":"4242"}`), `{"number":"{{ card }}","last4":"4242"}`},
+		"plain":        {write(`{"number":"` + given.Visa + `","last4":"4242"}`), `{"number":"{{ card }}","last4":"4242"}`},
 		"escapes":      {write(`{"number":"` + escaped + `"}`), `{"number":"{{ card }}"}`},
-		"percent":      {write("n=" + strings.ReplaceAll(visa, "2", "%32")), "n={{ card }}"},
-		"a number":     {write(`{"n":` + visa + `}`), `{"n":{{ card }}}`},
+		"percent":      {write("n=" + strings.ReplaceAll(given.Visa, "2", "%32")), "n={{ card }}"},
+		"a number":     {write(`{"n":` + given.Visa + `}`), `{"n":{{ card }}}`},
 		"untouched":    {write(`{"amount":1200}`), `{"amount":1200}`},
 		"gzip":         {compress("gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }), "<{{ card }}>"},
 		"deflate":      {compress("deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }), "<{{ card }}>"},
 		"br":           {compress("br", func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) }), "<{{ card }}>"},
 		"not gzip":     {func(rw http.ResponseWriter) { rw.Header().Set("Content-Encoding", "gzip"); fmt.Fprint(rw, "plain") }, ""},
 		"zstd":         {compress("zstd", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }), ""},
-		"partial":      {func(rw http.ResponseWriter) { rw.WriteHeader(http.StatusPartialContent); fmt.Fprint(rw, visa) }, ""},
+		"partial":      {func(rw http.ResponseWriter) { rw.WriteHeader(http.StatusPartialContent); fmt.Fprint(rw, given.Visa) }, ""},
 		"UTF-16":       {header("Content-Type", "text/plain; charset=utf-16"), ""},
 		"Latin-1":      {header("Content-Type", "application/json;charset=ISO-8859-1"), ""},
 		"two charsets": {header("Content-Type", "text/html; charset=utf-16; charset=utf-8"), ""},
 		"UTF-8":        {header("Content-Type", `text/plain; charset="UTF-8"`), ""},
-		"header":       {header("X-Card", "n="+visa), ""},
-		"header name":  {header("X-"+visa, "1"), ""},
+		"header":       {header("X-Card", "n="+given.Visa), ""},
+		"header name":  {header("X-"+given.Visa, "1"), ""},
 		"Location": {func(rw http.ResponseWriter) {
-			rw.Header().Set("Location", "https://evil.example/?n="+strings.ReplaceAll(visa, "4", "%34"))
+			rw.Header().Set("Location", "https://evil.example/?n="+strings.ReplaceAll(given.Visa, "4", "%34"))
 			rw.WriteHeader(http.StatusFound)
 		}, ""},
 		"trailer": {func(rw http.ResponseWriter) {
 			rw.Header().Set("Trailer", "X-Card")
 			fmt.Fprint(rw, "x")
-			rw.Header().Set("X-Card", visa)
+			rw.Header().Set("X-Card", given.Visa)
 		}, "x"},
 		"early hints": {func(rw http.ResponseWriter) {
-			rw.Header().Set("Link", visa)
+			rw.Header().Set("Link", given.Visa)
 			rw.WriteHeader(http.StatusEarlyHints)
 			rw.Header().Del("Link")
 			fmt.Fprint(rw, "x")
 		}, "x"},
 		"chunks": {func(rw http.ResponseWriter) {
-			for _, b := range []byte("<" + escaped + "|" + visa + ">") {
+			for _, b := range []byte("<" + escaped + "|" + given.Visa + ">") {
 				_, _ = rw.Write([]byte{b})
 				rw.(http.Flusher).Flush()
 			}
 		}, "<{{ card }}|{{ card }}>"},
 	} {
 		w.answer = func(rw http.ResponseWriter, _ *http.Request, body string) {
-			must.Contain(t, name+": the destination", body, visa)
+			must.Contain(t, name+": the destination", body, given.Visa)
 			test.answer(rw)
 		}
 		answer, err := w.charge(t.Context(), w.key, cardCall())
 		refused := name == "not gzip" || name == "zstd" || name == "partial" || name == "UTF-16" || name == "Latin-1" || name == "two charsets"
 		if refused {
-			wantError(t, name, err, vault.ErrUnreachable)
+			must.Match(t, name, err, vault.ErrUnreachable)
 			continue
 		}
 		must.Do(t, err)
-		same(t, name, answer.body, test.want)
-		if all := fmt.Sprint(answer.Header); strings.Contains(all, visa) || strings.Contains(all, "%34") || answer.Header.Get("Content-Encoding") != "" {
+		given.Same(t, name, answer.body, test.want)
+		if all := fmt.Sprint(answer.Header); strings.Contains(all, given.Visa) || strings.Contains(all, "%34") || answer.Header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: headers %v", name, answer.Header)
 		}
 		switch name {
 		case "header":
-			same(t, name, answer.Header.Get("X-Card"), "n={{ card }}")
+			given.Same(t, name, answer.Header.Get("X-Card"), "n={{ card }}")
 		case "Location":
-			same(t, name, answer.Header.Get("Location"), "https://evil.example/?n={{ card }}")
-			same(t, "status", answer.Status, http.StatusFound)
+			given.Same(t, name, answer.Header.Get("Location"), "https://evil.example/?n={{ card }}")
+			given.Same(t, "status", answer.Status, http.StatusFound)
 		}
 	}
 }
@@ -326,8 +327,8 @@ func TestEchoesAreRemoved(t *testing.T) {
 func TestBoundExpressions(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
-	create(t, w.Private, vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: "a secret text"})
-	create(t, w.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "abcde"})
+	given.Create(t, w.Private, vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: "a secret text"})
+	given.Create(t, w.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "abcde"})
 	for _, test := range []struct {
 		expression string
 		want       string // empty if it is refused
@@ -336,13 +337,13 @@ func TestBoundExpressions(t *testing.T) {
 		{"{{ text | to_string }}", "a secret text"},
 		{"{{ text | stringify }}", "a secret text"},
 		{"{{ text | json: '$' }}", "a secret text"},
-		{"{{ card | json: '$.number' }}", visa},
-		{"{{ card | json: '$.number' | to_string }}", visa},
-		{"{{ token: card | json: '$.data.number' }}", visa},
+		{"{{ card | json: '$.number' }}", given.Visa},
+		{"{{ card | json: '$.number' | to_string }}", given.Visa},
+		{"{{ token: card | json: '$.data.number' }}", given.Visa},
 		{"{{ card | json: '$.cvc' | append: '!' }}", "737!"},
 		{"{{ card | json: '$.expiration_year' | slice: 2, 2 }}", "40"},
 		{"{{ short | upcase | append: 'fgh' | slice: 0, 6 }}", "ABCDEf"},
-		{"{{ card | stringify }}", `{"number":"` + visa + `","expiration_month":12,"expiration_year":2040,"cvc":"737"}`},
+		{"{{ card | stringify }}", `{"number":"` + given.Visa + `","expiration_month":12,"expiration_year":2040,"cvc":"737"}`},
 		{"{{ text | slice: 0, 5 }}", ""},
 		{"{{ text | upcase }}", ""},
 		{"{{ text | size }}", ""},
@@ -357,7 +358,7 @@ func TestBoundExpressions(t *testing.T) {
 		{"{{ token: card | json: '$.data' }}", ""},
 		{"{{ card | json: '$.*' }}", ""},
 		{"{{ card | json: '$..number' }}", ""},
-		{`{{ card | json: '$[?@ == "` + visa + `"]' }}`, ""},
+		{`{{ card | json: '$[?@ == "` + given.Visa + `"]' }}`, ""},
 		{`{{ card | json: '$[?match(@, "42.*")]' }}`, ""},
 		{`{{ token: card | json: "$[?@.number > '5']" }}`, ""},
 		{"{{ card | stringify | slice: 0, 5 }}", ""},
@@ -365,11 +366,11 @@ func TestBoundExpressions(t *testing.T) {
 	} {
 		_, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader(test.expression)})
 		if test.want == "" {
-			wantError(t, test.expression, err, vault.ErrForbidden)
+			must.Match(t, test.expression, err, vault.ErrForbidden)
 			continue
 		}
-		wantError(t, test.expression, err, nil)
-		same(t, test.expression, w.body, test.want)
+		must.Match(t, test.expression, err, nil)
+		given.Same(t, test.expression, w.body, test.want)
 	}
-	wantError(t, "in a query", must.Err(w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})), vault.ErrForbidden)
+	must.Match(t, "in a query", must.Err(w.charge(t.Context(), w.key, vault.ProxyCall{URL: w.url + "?" + url.Values{"q": {"{{ text | upcase }}"}}.Encode()})), vault.ErrForbidden)
 }
