@@ -43,12 +43,14 @@ missing() {
 
 # optional prints the packages that some tests use if they are there: PgBouncer,
 # without which its tests connect to the server directly, and, for the long run,
-# buildah, which builds the image, and Firefox.
+# buildah, which builds the image, Firefox, and WebKit with a screen.
 optional() {
 	have pgbouncer || printf ' pgbouncer'
 	[ -n "$long" ] || return 0
 	have buildah || printf ' buildah'
 	have firefox-esr || have firefox || printf ' firefox-esr'
+	have WebKitWebDriver || printf ' webkit2gtk-driver'
+	have Xvfb || printf ' xvfb'
 }
 
 # install_promtool takes promtool out of its package, so that the daemon in the

@@ -327,4 +327,10 @@ func TestReveal(t *testing.T) {
 	q := plain.open(desktop, `<vault-reveal api-key="KEY" token="x"></vault-reveal>`)
 	q.Provoked = true
 	must.Contain(t, "without AuthorizeURL", q.outcome(`el.reveal()`), "refused | true | {} | Nothing can be revealed")
+	for _, other := range []string{"https://shop.example/authorize", "http://localhost:9/authorize"} {
+		foreign := newWorld(t, func(o *elements.Options) { o.AuthorizeURL = other })
+		r := foreign.open(desktop, `<vault-reveal api-key="KEY" token="x"></vault-reveal>`)
+		r.Provoked = true
+		must.Contain(t, other, r.outcome(`el.reveal()`), "refused | true | {} | The host of --elements-authorize must be of the same site")
+	}
 }

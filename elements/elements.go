@@ -29,7 +29,8 @@
 //     complete and valid. An event is sent when a state changes, not for each key.
 //   - The same characters twice: a page could tokenize after each key and collect the
 //     ends of all prefixes. A frame therefore shows the end of one value. It hides the
-//     end of a later value with the same beginning.
+//     end of a longer or shorter value with the same beginning, and the end of a number
+//     of unusual length until the user has left the field.
 //   - The brand tells the ranges of its numbers: a Visa begins with 4.
 //   - User activation: browsers report it to the pages around a frame, so a page can
 //     count key presses. It cannot see which keys they are.
@@ -40,6 +41,9 @@
 //     messages only. A <vault-reveal> has a fixed height and sends no size. It always
 //     scrolls a little, so neither Tab nor a wheel tells how long the value is. A path
 //     without a value is no error, because it would tell which fields the data has.
+//   - The caret: browsers scroll a page to the caret in a frame, so a page that shows a
+//     small part of the frame can measure each character. All characters of an input
+//     have the same width. A font in which they differ is replaced.
 //   - Scrolling, selection, window.length, performance entries: the browser separates
 //     origins. A header requests a separate agent cluster for the frame.
 //   - Policy reports: the frame's policy has no report address.

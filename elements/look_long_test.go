@@ -47,7 +47,7 @@ func TestPictures(t *testing.T) {
 			p.focus("expiry")
 			p.Press("1319")
 			p.outcome(`el.tokenize()`)
-			p.until(`el.offsetHeight > 270`) // with the messages
+			p.frame().Await(`document.getElementById('cc-csc-error').offsetHeight > 0 && innerHeight === Math.ceil(document.body.getBoundingClientRect().height)`)
 			shots = append(shots, p.Shot())
 			file := must.Get(os.Create(filepath.Join(folder, name+".png")))(t)
 			must.Do(t, png.Encode(file, browser.Beside(shots...)))

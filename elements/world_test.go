@@ -160,7 +160,7 @@ func (p *tab) fill(number string) {
 		p.focus(field[0])
 		p.Press(field[1])
 	}
-	p.Await(`last('cvc')?.empty === false`)
+	p.Await(`last('cvc')?.complete`)
 }
 
 // focus moves the focus to a field, and waits until keys go there. It asks again only
