@@ -259,7 +259,7 @@ func (k *kept) watch(x *link) {
 	idle := x.element != nil
 	if idle {
 		k.remove(x)
-		if now := time.Now(); x.err != nil && !errors.Is(x.err, os.ErrDeadlineExceeded) {
+		if now := time.Now(); !errors.Is(x.err, os.ErrDeadlineExceeded) { // some send a 408 first
 			k.habit(x.key.linkHost).ended(now.Sub(x.since), now)
 		}
 	}
@@ -320,8 +320,8 @@ type idleTime struct {
 }
 
 const (
-	firstIdle   = 4 * time.Second // servers that close early do so after 5 seconds
-	idleMargin  = time.Second     // for clocks and the way
+	firstIdle   = 1500 * time.Millisecond // servers that close early do so after 2 or 5 seconds
+	idleMargin  = time.Second             // for clocks and the way
 	idleCaution = 10 * time.Minute
 )
 

@@ -262,19 +262,21 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 }
 
 // A destination that closes idle connections loses no request, although none is sent
-// twice, if it leaves them open for 5 seconds, or says how long.
+// twice, if it leaves them open for 2 seconds, or says how long.
 func TestDestinationsThatCloseIdleConnections(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		idle   time.Duration
-		header string
+		idle             time.Duration
+		header, farewell string
 	}{
-		"Node":               {5 * time.Second, "Keep-Alive: timeout=5\r\n"},
-		"without a word":     {5 * time.Second, ""},
-		"an early end":       {2 * time.Second, "Keep-Alive: timeout=2, max=100\r\n"},
-		"a broken promise":   {5 * time.Second, "Keep-Alive: timeout=75\r\n"},
-		"after a minute":     {time.Minute, ""},
-		"after each request": {0, ""},
+		"Node":               {5 * time.Second, "Keep-Alive: timeout=5\r\n", ""},
+		"without a word":     {5 * time.Second, "", ""},
+		"with a word":        {5 * time.Second, "", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"},
+		"an early end":       {2 * time.Second, "Keep-Alive: timeout=2, max=100\r\n", ""},
+		"an early end, too":  {2 * time.Second, "", ""},
+		"a broken promise":   {5 * time.Second, "Keep-Alive: timeout=75\r\n", ""},
+		"after a minute":     {time.Minute, "", ""},
+		"after each request": {0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +297,8 @@ func TestDestinationsThatCloseIdleConnections(t *testing.T) {
 							break
 						}
 					}
-					_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // requests on the way are lost
+					_ = conn.SetDeadline(time.Now().Add(50 * time.Millisecond)) // requests on the way are lost
+					_, _ = io.WriteString(conn, test.farewell)
 					_, _ = io.Copy(io.Discard, r)
 				})
 				defer s.close()
