@@ -206,6 +206,14 @@ func respond(r *rand.Rand, rw http.ResponseWriter, req *http.Request, body strin
 		}
 		parts = append(parts, string(doc["x"]))
 	}
+	for _, part := range slices.Clone(parts) { // and the texts of documents in it, each by itself
+		if start := strings.IndexAny(part, "{["); start >= 0 {
+			var doc any
+			if json.NewDecoder(strings.NewReader(part[start:])).Decode(&doc) == nil {
+				parts = append(parts, textsIn(doc)...)
+			}
+		}
+	}
 	rw.Header().Set("X-Echo", strings.Map(oneLine, disguised(r, parts[r.IntN(len(parts))])))
 	var out io.Writer = rw
 	if r.IntN(3) == 0 {
@@ -217,6 +225,23 @@ func respond(r *rand.Rand, rw http.ResponseWriter, req *http.Request, body strin
 	for _, part := range parts {
 		fmt.Fprintln(out, disguised(r, part))
 	}
+}
+
+// textsIn returns the strings and the names of members of a document.
+func textsIn(doc any) (texts []string) {
+	switch doc := doc.(type) {
+	case string:
+		return []string{doc}
+	case []any:
+		for _, e := range doc {
+			texts = append(texts, textsIn(e)...)
+		}
+	case map[string]any:
+		for name, e := range doc {
+			texts = append(append(texts, name), textsIn(e)...)
+		}
+	}
+	return texts
 }
 
 func oneLine(c rune) rune {
