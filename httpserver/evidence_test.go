@@ -36,6 +36,7 @@ func TestEvidence(t *testing.T) {
 	key := must.Get(w.EvidenceKey())(t)
 	page := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 	id := page.Data[0].ID.String()
+	document := theDocument(t)
 	for _, tc := range []struct {
 		path, kind string
 		status     int
@@ -55,6 +56,11 @@ func TestEvidence(t *testing.T) {
 		res := w.getEvidence(tc.path).want(t, tc.status).headers(t, "Content-Type", tc.kind)
 		if !tc.good(res.body) {
 			t.Errorf("%s: %s", tc.path, res.body)
+		}
+		path, _, _ := strings.Cut(strings.Replace(tc.path, id, "{id}", 1), "?")
+		kind, _, _ := strings.Cut(tc.kind, ";")
+		if tc.status == http.StatusOK && document.Paths.Value(path).Get.Responses.Status(tc.status).Value.Content[kind] == nil {
+			t.Errorf("the document does not describe %s as %s", path, kind)
 		}
 	}
 }
