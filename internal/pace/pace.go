@@ -4,6 +4,8 @@ package pace
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"time"
@@ -18,21 +20,23 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if ctx.Err() != nil {
+				return // both are ready
+			}
 			do()
 		}
 	}
 }
 
-// Sleep waits for a duration. It returns the error of ctx if ctx ends first.
+// Sleep waits for a duration. It returns the error of ctx if ctx has ended meanwhile.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // Until waits until a time on the real clock or the end of the context, and returns the
@@ -51,6 +55,14 @@ func Backoff(n int, first, longest time.Duration) time.Duration {
 		return longest
 	}
 	return min(pause, longest)
+}
+
+// Jitter returns a random number from 0 to 1 that spreads load. Its source is
+// crypto/rand, so that a simulation with a seed repeats it.
+func Jitter() float64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53)
 }
 
 // Each calls do for all items, at most atOnce at a time, and returns the errors.

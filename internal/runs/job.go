@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -222,7 +222,7 @@ func (j *leased) run(ctx context.Context) error {
 	}
 	if errors.Is(err, fault.ErrBusy) && j.row.Attempts+1 < maxRunTries {
 		j.row.Attempts++
-		delay, _ := WebhookDelay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
+		delay, _ := WebhookDelay(j.row.Attempts, pace.Jitter())
 		return j.put(ctx, nil, delay)
 	}
 	j.react.Ran = outcomeOf(err, time.Since(began))
@@ -309,7 +309,7 @@ func (j *leased) deliver(ctx context.Context) error {
 		return ctx.Err()
 	}
 	j.row.Attempts++
-	delay, again := WebhookDelay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
+	delay, again := WebhookDelay(j.row.Attempts, pace.Jitter())
 	if again {
 		return j.put(ctx, nil, delay)
 	}

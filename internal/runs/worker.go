@@ -110,7 +110,7 @@ func (w *Worker) Loop(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	defer w.jobs.Wait()
-	for {
+	for ctx.Err() == nil {
 		if _, err := w.dispatch(ctx); err != nil && ctx.Err() == nil {
 			w.Logger.ErrorContext(ctx, "looking for jobs failed", "error", err)
 		}

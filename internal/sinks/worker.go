@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -193,7 +192,7 @@ func (w *worker) due() []*follower {
 func (w *worker) fail(tenant uuid.UUID, err error) error {
 	w.failed++
 	pause := pace.Backoff(w.failed, firstRetry, longestRetry)
-	pause = pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads load, protects nothing
+	pause = pause/2 + time.Duration(pace.Jitter()*float64(pause/2))
 	if asks, ok := errors.AsType[interface {
 		error
 		RetryAfter() time.Duration
