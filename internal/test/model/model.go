@@ -104,6 +104,34 @@ var (
 	_ storage.ReadLogger  = (*Store)(nil)
 )
 
+// Rows returns the number of rows of a tenant.
+func (s *Store) Rows(id storage.ID) int {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	t := s.db.tenant(id)
+	return len(t.tokens) + len(t.sets) + len(t.records) + len(t.logs) + len(t.claims) + len(t.jobs)
+}
+
+// Unfinished returns the number of jobs that are not dead, and of claims without an
+// answer whose lease has not ended.
+func (s *Store) Unfinished(now time.Time) (n int) {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	for _, t := range s.db.tenants {
+		for _, job := range t.jobs {
+			if !job.Dead {
+				n++
+			}
+		}
+		for _, c := range t.claims {
+			if c.Answer == nil && c.LeaseUntil.After(now) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // enter locks the database for one call, or returns an error if the call must
 // not be served.
 func (s *Store) enter(ctx context.Context) (leave func(), err error) {

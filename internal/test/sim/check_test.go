@@ -16,7 +16,9 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
+	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -36,13 +38,15 @@ type book struct {
 	entries map[string]*expected             // by tenant, operation and entity
 	strange []string                         // errors that nobody expects
 	slow    []string                         // requests that took too long
+	jobs    map[string]string                // what acknowledged jobs create
+	ended   time.Time                        // when the deletion of the doomed tenant was acknowledged
 }
 
 // expected is how many log entries there must be, at least and at most.
 type expected struct{ least, most int }
 
 func (b *book) reset() {
-	b.ops, b.entries = map[string][]porcupine.Operation{}, map[string]*expected{}
+	b.ops, b.entries, b.jobs = map[string][]porcupine.Operation{}, map[string]*expected{}, map[string]string{}
 }
 
 func (b *book) begin() int64 {
@@ -67,14 +71,14 @@ func (b *book) end(caller int, q request, out outcome, began int64) {
 	if q.entry != "" {
 		e := b.entry(q.tenant, q.entry)
 		switch {
-		case out.unknown, q.kind == "get" && out.value == noEffect: // a read may be logged although its caller left
+		case out.unknown, (q.kind == "get" || q.kind == "search") && out.value == noEffect: // a read may be logged although its caller left
 			e.most++
 		case !out.refused:
 			e.least++
 			e.most++
 		}
 	}
-	nothing := out.refused && out.value == noEffect || out.unknown && q.kind == "get"
+	nothing := out.refused && out.value == noEffect || out.unknown && (q.kind == "get" || q.kind == "search")
 	if steps[q.kind] == nil || nothing || !q.expires.IsZero() {
 		return
 	}
@@ -117,26 +121,32 @@ var steps = map[string]func(thing, step, outcome) (bool, thing){
 		}
 		return !out.refused, thing{true, in.value}
 	},
-	"get": func(s thing, _ step, out outcome) (bool, thing) {
-		return s.there == !out.refused && (out.refused || s.value == out.value), s
-	},
+	"get": read, "search": read,
 	"patch": func(s thing, in step, out outcome) (bool, thing) {
 		if !s.there {
 			return out.refused || out.unknown, s
 		}
 		return !out.refused, thing{true, in.value}
 	},
-	"delete": func(s thing, in step, out outcome) (bool, thing) {
-		switch {
-		case !s.there || in.value != "" && s.value != in.value && s.value != anyID:
-			return out.refused || out.unknown, s
-		case out.refused:
-			return s.value == anyID, s
-		}
-		return true, thing{}
-	},
+	"delete": remove, "erase": remove,
 	"dedup": same,
 	"once":  same,
+}
+
+// read is a request that returns a token.
+func read(s thing, _ step, out outcome) (bool, thing) {
+	return s.there == !out.refused && (out.refused || s.value == out.value), s
+}
+
+// remove is a request that deletes a token.
+func remove(s thing, in step, out outcome) (bool, thing) {
+	switch {
+	case !s.there || in.value != "" && s.value != in.value && s.value != anyID:
+		return out.refused || out.unknown, s
+	case out.refused:
+		return s.value == anyID, s
+	}
+	return true, thing{}
 }
 
 // same is a request that creates a token or returns the existing one.
@@ -175,7 +185,7 @@ func (w *world) failf(format string, args ...any) {
 }
 
 // check compares the database at the end with what clients learned.
-func (w *world) check(tenants []uuid.UUID) {
+func (w *world) check() {
 	for _, text := range slices.Concat(w.book.strange, w.book.slow) {
 		w.failf("%s", text)
 	}
@@ -193,7 +203,8 @@ func (w *world) check(tenants []uuid.UUID) {
 		}
 	}
 	db := w.db.Open()
-	for _, tenant := range tenants {
+	w.checkEnds(db)
+	for _, tenant := range w.tenants {
 		logs, _, err := db.ListLogs(context.Background(), storage.LogFilter{Tenant: tenantID(tenant), Limit: 1 << 20})
 		if err != nil {
 			w.failf("%v", err)
@@ -203,6 +214,9 @@ func (w *world) check(tenants []uuid.UUID) {
 			w.failf("%v", err)
 		}
 		w.checkLog(tenant, logs, tokens)
+		if tenant == w.tenants[0] {
+			w.checkJobs(logs)
+		}
 	}
 }
 
@@ -242,6 +256,94 @@ func (w *world) checkLog(tenant uuid.UUID, logs []storage.Log, tokens []storage.
 	}
 }
 
+// checkJobs compares the jobs that were acknowledged with their callbacks, and with the
+// log of their tenant: a run whose result was sent has created its token once, and a
+// run that failed has created none.
+func (w *world) checkJobs(logs []storage.Log) {
+	created := map[string]int{}
+	for _, l := range logs {
+		if l.Operation == audit.Create {
+			created[l.EntityID]++
+		}
+	}
+	for id, value := range sorted(w.book.jobs) {
+		bodies := slices.Sorted(maps.Keys(w.outside.callbacks[id]))
+		if len(bodies) != 1 {
+			w.failf("job %s was called back with %d results, want 1: %q", id, len(bodies), bodies)
+			continue
+		}
+		want := 0
+		if strings.Contains(bodies[0], `"raw"`) {
+			want = 1
+		}
+		if got := created[ranID(value)]; got != want {
+			w.failf("job %s created its token %d times, and called back with %s", id, got, bodies[0])
+		}
+	}
+}
+
+// checkEnds checks that nothing is left that should have come to its end.
+func (w *world) checkEnds(db *model.Store) {
+	if n := db.Unfinished(time.Now()); n > 0 {
+		w.failf("%d jobs, or claims with a lease, are left", n)
+	}
+	if n := db.Rows(tenantID(w.doomed)); n > 0 {
+		w.failf("the deleted tenant has %d rows", n)
+	}
+	for _, id := range w.unsent() {
+		w.failf("the sink did not get entry %s", id)
+	}
+	left, err := db.Expired(context.Background(), storage.ExpiredFilter{Now: time.Now().Add(-time.Minute), Limit: 10})
+	if err != nil || len(left.Tokens) > 0 {
+		w.failf("after the last sweep, tokens are there that have expired: %d (%v)", len(left.Tokens), err)
+	}
+}
+
+// unsent returns the log entries that the sink did not get.
+func (w *world) unsent() (ids []string) {
+	if !w.has.sink {
+		return nil
+	}
+	w.outside.mu.Lock()
+	defer w.outside.mu.Unlock()
+	for _, tenant := range w.tenants {
+		logs, _, _ := w.db.Open().ListLogs(context.Background(), storage.LogFilter{Tenant: tenantID(tenant), Limit: 1 << 20})
+		for _, l := range logs {
+			if id := uuid.UUID(l.ID).String(); w.outside.sunk[id] == 0 {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// checkLive checks a vault at the end: its evidence, and that no key is left that opens
+// a row which was erased.
+func (w *world) checkLive(ctx context.Context, v *vault.Vault) {
+	for _, tenant := range w.tenants {
+		stats, err := v.Tenant(tenant).Stats(ctx)
+		if err != nil {
+			w.failf("stats: %v", err)
+			continue
+		}
+		for _, key := range stats.Keys {
+			if key.State != "destroyed" && key.Version <= w.erased[tenantID(tenant)] {
+				w.failf("rows of %s were erased under key %d, and after a rotation there is the %s key %d", tenant, w.erased[tenantID(tenant)], key.State, key.Version)
+			}
+		}
+	}
+	if !w.has.evidence {
+		return
+	}
+	_, err := v.Checkpoint(ctx)
+	if err != nil {
+		w.failf("the last checkpoint: %v", err)
+	}
+	if report, err := v.VerifyLogs(ctx, nil); err != nil || !report.OK() || len(report.Findings) > 0 {
+		w.failf("the evidence does not verify: %v %+v", err, report)
+	}
+}
+
 // audit returns a problem of a change that is about to be applied: each token that it
 // changes needs exactly one log entry, and each entry about a change a token.
 func (w *world) audit(s *store, c *storage.Change) string {
@@ -255,14 +357,16 @@ func (w *world) audit(s *store, c *storage.Change) string {
 	for _, u := range c.UpdateTokens {
 		rows["change "+u.Token.ID]++
 	}
-	ords := map[storage.ID]string{}
+	ords, versions := map[storage.ID]string{}, map[storage.ID]int{}
 	if len(c.DeleteTokens) > 0 {
 		all, _, _ := s.Store.ListTokens(context.Background(), storage.TokenFilter{Tenant: c.Tenant, Limit: 1 << 20})
 		for _, t := range all {
 			ords[t.Ord] = t.ID
+			versions[t.Ord] = t.KeyVersion
 		}
 	}
 	for _, d := range c.DeleteTokens {
+		w.sealed(c.Tenant, versions[d.Ord])
 		rows["delete "+ords[d.Ord]]++
 	}
 	for _, l := range c.Logs {
@@ -291,6 +395,13 @@ func (w *world) audit(s *store, c *storage.Change) string {
 		}
 	}
 	return strings.Join(problems, "; ")
+}
+
+// sealed notes the key of a token that is about to be deleted.
+func (w *world) sealed(tenant storage.ID, version int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.erased[tenant] = max(w.erased[tenant], version)
 }
 
 // sorted iterates over a map in the order of its keys.

@@ -22,6 +22,7 @@ type client struct {
 	w       *world
 	n       int
 	tenants []uuid.UUID
+	app     uuid.UUID         // its application, of the first tenant
 	made    map[string]string // tokens that it knows, by their deduplicated value
 }
 
@@ -48,7 +49,7 @@ type request struct {
 func (c *client) run(requests int) {
 	for i := range requests {
 		r := c.w.draw(fmt.Sprint("client", c.n), i)
-		c.request(c.choose(r, i), r)
+		c.request(c.onOwn(c.choose(r, i)), r)
 	}
 }
 
@@ -96,6 +97,9 @@ func (n *node) serve(q request) (string, error) {
 	}()
 	select {
 	case r := <-got:
+		if n.isDead() {
+			return "", errDied // both are ready
+		}
 		n.w.patient(n, q, time.Since(began)-(n.w.stalledFor()-stalled))
 		return r.value, r.err
 	case <-n.dead:
@@ -110,10 +114,9 @@ func outcomeOf(q request, value string, err error) outcome {
 	switch {
 	case err == nil:
 		return outcome{value: value}
-	case errors.Is(err, errDied), errors.Is(err, errGone), strings.Contains(err.Error(), "may or may not have been applied"):
+	case errors.Is(err, errDied), errors.Is(err, errGone), errors.Is(err, errPart), strings.Contains(err.Error(), "may or may not have been applied"):
 		return outcome{unknown: true}
-	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrInProgress), errors.Is(err, vault.ErrKeyUnavailable),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, vault.ErrBusy),
+	case unavailable(err), errors.Is(err, vault.ErrInProgress),
 		errors.Is(err, vault.ErrInvalid) && !q.expires.IsZero(): // it came too late
 		return outcome{value: noEffect, refused: true}
 	case errors.Is(err, vault.ErrNotFound), errors.Is(err, vault.ErrConflict):
@@ -121,6 +124,12 @@ func outcomeOf(q request, value string, err error) outcome {
 	default:
 		return outcome{value: err.Error(), unknown: true}
 	}
+}
+
+// unavailable reports whether an error means that a call may succeed later.
+func unavailable(err error) bool {
+	return errors.Is(err, vault.ErrUnavailable) || errors.Is(err, vault.ErrKeyUnavailable) || errors.Is(err, vault.ErrKeyDenied) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, vault.ErrBusy)
 }
 
 // noEffect is the value of a refusal that says nothing about the state.
@@ -136,9 +145,13 @@ func (c *client) choose(r *rand.Rand, i int) request {
 	q := request{tenant: c.tenants[tenant]}
 	name := func(kind string, of int) string { return fmt.Sprintf("%s-%d-%d", kind, tenant, r.IntN(of)) }
 	value := fmt.Sprintf("%d-%d", c.n, i)
-	switch n := r.IntN(100); {
+	switch n := r.IntN(150); {
+	case n >= 100:
+		return c.chooseRare(r, q, name("token", 4), value)
+	case n < 3:
+		return c.once(q, name("leased", 2), time.Minute)
 	case n < 10:
-		return c.once(q, name("once", 3))
+		return c.once(q, name("once", 3), 0)
 	case n < 20:
 		return c.dedup(q, name("dedup", 2))
 	case n < 25:
@@ -189,10 +202,10 @@ func (c *client) dedup(q request, thing string) request {
 	return q
 }
 
-func (c *client) once(q request, thing string) request {
+func (c *client) once(q request, thing string, lease time.Duration) request {
 	q.step = step{kind: "once", thing: thing}
 	q.do = func(ctx context.Context, _ *vault.Vault, c *vault.Client) (string, error) {
-		a, _, err := c.Once(ctx, vault.IdempotencyKey{Scope: "sim", Key: thing}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+		a, _, err := c.Once(ctx, vault.IdempotencyKey{Scope: "sim", Key: thing, Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			id, err := idOf(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: thing, Metadata: map[string]string{"once": thing}}))
 			return vault.StoredResponse{Status: 201, Body: []byte(id)}, err
 		})

@@ -36,6 +36,16 @@ func (n *node) name() string {
 // Now is the clock of the node.
 func (n *node) Now() time.Time { return time.Now().Add(n.skew) }
 
+// isDead reports whether the process has stopped.
+func (n *node) isDead() bool {
+	select {
+	case <-n.dead:
+		return true
+	default:
+		return false
+	}
+}
+
 // maxSkew is how far clocks of nodes are from the right time, at most.
 const maxSkew = 500 * time.Millisecond
 
@@ -69,7 +79,7 @@ func (w *world) place(slot int, n *node) {
 func (w *world) start(ctx context.Context, n *node) bool {
 	opened := make(chan error, 1)
 	go func() {
-		v, err := vault.Open(ctx, &store{w.db.Open(), n}, &kms{n, w.key}, w.config(n))
+		v, err := vault.Open(ctx, &store{w.db.Open(), n}, &kms{n, w.key, ""}, w.config(n))
 		if err == nil {
 			w.mu.Lock()
 			n.v = v
@@ -91,7 +101,17 @@ func (w *world) start(ctx context.Context, n *node) bool {
 
 // config returns the configuration of a node.
 func (w *world) config(n *node) *vault.Config {
-	return &vault.Config{Now: n.Now}
+	cfg := &vault.Config{Now: n.Now, Observer: watcher{n}, Runtime: code{n}}
+	if w.has.own {
+		cfg.OpenKey = func(context.Context, string) (vault.AEAD, error) { return &kms{n, w.own, ownURI}, nil }
+	}
+	if w.has.evidence {
+		cfg.Evidence = &vault.EvidenceConfig{Anchors: []vault.Anchor{anchor{n}}, OnAlarm: n.alarm}
+	}
+	if w.has.sink {
+		cfg.Sinks = []vault.Sink{{Name: "siem", Sender: sender{n}, FromStart: true}}
+	}
+	return cfg
 }
 
 // live returns the nodes that accept requests.
@@ -106,15 +126,26 @@ func (w *world) live() (all []*node) {
 	return all
 }
 
-// kms is the master key as a node sees it.
+// kms is a key outside the vault as a node sees it: the master key, or a tenant's own.
 type kms struct {
 	n   *node
 	key *vault.Key
+	uri string // of a tenant's own key
+}
+
+// call makes a call of the key's holder.
+func (k *kms) call(ctx context.Context, what string, do func() error) error {
+	return k.n.through(ctx, aKey, what+k.uri, func() error {
+		if k.uri != "" && k.n.w.outside.deniedFor() > 0 {
+			return vault.ErrKeyDenied
+		}
+		return do()
+	})
 }
 
 // EncryptWithContext implements vault.AEADWithContext.
 func (k *kms) EncryptWithContext(ctx context.Context, plaintext, data []byte) (out []byte, err error) {
-	err = k.n.through(ctx, aKey, "Encrypt", func() (err error) {
+	err = k.call(ctx, "Encrypt", func() (err error) {
 		out, err = k.key.Encrypt(plaintext, data)
 		return err
 	})
@@ -123,7 +154,7 @@ func (k *kms) EncryptWithContext(ctx context.Context, plaintext, data []byte) (o
 
 // DecryptWithContext implements vault.AEADWithContext.
 func (k *kms) DecryptWithContext(ctx context.Context, ciphertext, data []byte) (out []byte, err error) {
-	err = k.n.through(ctx, aKey, "Decrypt", func() (err error) {
+	err = k.call(ctx, "Decrypt", func() (err error) {
 		out, err = k.key.Decrypt(ciphertext, data)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,15 +18,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/model"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 var (
 	oneSeed = flag.Int64("seed", -1, "run the history of this seed alone; with -v print its trace")
 	runFor  = flag.Duration("for", 0, "run histories of new seeds for this long")
+	first   = flag.Bool("first", false, "end with the first failure, as it is")
 )
 
 func TestMain(m *testing.M) {
@@ -71,7 +72,7 @@ func history(t *testing.T, p plan) (r result) {
 
 func newWorld(t *testing.T, p plan) *world {
 	w := &world{
-		TB: t, plan: p, db: model.New(), key: vault.NewKey(), began: time.Now(),
+		TB: t, plan: p, db: model.New(), key: vault.NewKey(), own: vault.NewKey(), has: p.features(), outside: newOutside(), erased: map[storage.ID]int{}, began: time.Now(),
 		arrived: make(chan struct{}, 1), over: make(chan struct{}), calm: true, slots: make([]*node, nodes),
 	}
 	w.book.reset()
@@ -87,26 +88,16 @@ func (w *world) play() {
 		kept.Go(func() { w.keep(ctx, slot) })
 	}
 	w.await(nodes)
-	var tenants []uuid.UUID
-	for n := range 2 {
-		tenant, err := w.live()[0].v.CreateTenant(ctx, fmt.Sprint("tenant ", n))
-		if err != nil {
-			w.failf("create tenant: %v", err)
-			stop()
-			return
-		}
-		tenants = append(tenants, tenant.ID)
-	}
-	w.setStorm()
-	var all sync.WaitGroup
+	var all []*client
 	for n := range clients {
-		all.Go(func() { (&client{w: w, n: n, tenants: tenants, made: map[string]string{}}).run(requests) })
+		all = append(all, &client{w: w, n: n, made: map[string]string{}})
 	}
-	all.Wait()
-	w.logf("the storm is over")
-	w.setCalm()
-	w.await(nodes)
-	w.settle(tenants)
+	if err := w.prepare(ctx, w.live()[0].v, all); err != nil {
+		w.failf("prepare: %v", err)
+	} else {
+		w.storm(all)
+		w.settle()
+	}
 	stop()
 	kept.Wait()
 	for _, n := range w.live() {
@@ -114,22 +105,58 @@ func (w *world) play() {
 			w.failf("close: %v", err)
 		}
 	}
-	w.check(tenants)
+	w.check()
+}
+
+// storm lets clients make requests while faults happen.
+func (w *world) storm(all []*client) {
+	w.setStorm()
+	var work sync.WaitGroup
+	for _, c := range all {
+		work.Go(func() { c.run(requests) })
+	}
+	work.Wait()
+	w.logf("the storm is over")
+	w.setCalm()
+	w.await(nodes)
 }
 
 // settle lets everything come to its end, and reads what is there.
-func (w *world) settle(tenants []uuid.UUID) {
+func (w *world) settle() {
+	w.outside.deny(false)
 	time.Sleep(3 * time.Minute) // longer than any hang, pause or lease
-	last := &client{w: w, n: clients, tenants: tenants}
-	for _, tenant := range tenants {
+	last := &client{w: w, n: clients, tenants: w.tenants}
+	last.must(last.endTenant(request{}))
+	time.Sleep(15 * time.Second) // no node has the keys of the deleted tenant any more
+	for _, tenant := range w.tenants {
 		q := request{tenant: tenant}
 		last.must(last.sweep(q))
+		last.must(last.rotate(q)) // perhaps it ends an interrupted rotation
 		last.must(last.rotate(q))
+		for n := range 3 {
+			last.must(last.once(q, fmt.Sprintf("once-%d-%d", slices.Index(w.tenants, tenant), n), 0))
+		}
+		for n := range 2 {
+			last.must(last.once(q, fmt.Sprintf("leased-%d-%d", slices.Index(w.tenants, tenant), n), time.Minute))
+		}
 		for n := range 4 {
-			for t := range tenants {
+			for t := range w.tenants {
 				last.must(last.get(q, fmt.Sprintf("token-%d-%d", t, n)))
 			}
 		}
+	}
+	w.drain()
+	w.checkLive(context.Background(), w.live()[0].v)
+}
+
+// drain waits until no job is left and the sink has each entry, for half an hour at
+// most.
+func (w *world) drain() {
+	for range 30 {
+		if w.db.Open().Unfinished(time.Now()) == 0 && len(w.unsent()) == 0 {
+			return
+		}
+		time.Sleep(time.Minute)
 	}
 }
 
@@ -211,7 +238,14 @@ func (sum *totals) one(t *testing.T, p plan) {
 	sum.histories, sum.steps, sum.faults, sum.took = sum.histories+1, sum.steps+r.steps, sum.faults+len(r.struck), sum.took+r.took
 	if len(r.failures) > 0 {
 		sum.failed++
-		t.Error(explain(shrink(t, p, r)))
+		if *first {
+			t.Fatal(explain(p, r))
+		}
+		text := explain(shrink(t, p, r))
+		if *runFor > 0 {
+			fmt.Println(text) // at once
+		}
+		t.Error(text)
 	}
 }
 
@@ -240,4 +274,4 @@ func TestHistory(t *testing.T) {
 }
 
 // shortRun is the number of histories without a flag.
-const shortRun = 60
+const shortRun = 30

@@ -27,8 +27,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/model"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // world is one history.
@@ -36,7 +39,14 @@ type world struct {
 	testing.TB
 	plan
 	db  *model.DB
-	key *vault.Key
+	key *vault.Key // the master key
+	own *vault.Key // of the tenant that has a key of its own
+	has features
+
+	tenants []uuid.UUID
+	doomed  uuid.UUID // a tenant that clients delete
+	reactor uuid.UUID
+	public  string // the key of a public application
 
 	began   time.Time
 	arrived chan struct{} // has an element when a goroutine came to a seam
@@ -54,6 +64,9 @@ type world struct {
 	slots    []*node
 	ghosts   []*node
 	book     book
+	keys     credentials
+	erased   map[storage.ID]int // the newest key of each tenant's deleted tokens
+	outside  outside
 	failures []string
 }
 
@@ -375,15 +388,15 @@ func (n *node) wait(ctx context.Context, d time.Duration, what string) error {
 // longestHang is how long a call of a database or another service waits for it.
 const longestHang = 20 * time.Second
 
-// hang waits for the deadline of a call. A read ends with its context. A write does
-// not, and may have happened.
+// hang waits for the deadline of a call. A read ends with its context. A write of the
+// database does not, and may have happened. So may a call of another service.
 func (n *node) hang(ctx context.Context, kind seam, happens bool, do func() error) error {
-	if kind == aWrite {
-		if happens {
-			if err := do(); err != nil {
-				return err
-			}
+	if happens && (kind == aWrite || kind == elsewhere) {
+		if err := do(); err != nil {
+			return err
 		}
+	}
+	if kind == aWrite {
 		n.w.sleep(context.WithoutCancel(ctx), longestHang)
 		return errLost
 	}

@@ -1,0 +1,196 @@
+//go:build long && !race
+
+package sim
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/must"
+)
+
+var (
+	mutantNames = flag.String("mutants", "", "run only the mutants whose names begin with one of these words, separated by commas")
+	mutantsFor  = flag.Duration("mutants-for", 0, "how long the simulator looks for each mutant; 0 is its short run")
+	mutantTests = flag.String("mutants-tests", "", "run the tests of these packages instead of the simulator")
+)
+
+// TestMutants breaks the vault in ways that only show when calls fail or meet, and
+// reports which of them the simulator notices. It builds with an overlay, so the tree
+// stays as it is.
+func TestMutants(t *testing.T) {
+	top := must.Get(filepath.Abs("../../.."))(t)
+	words := strings.Split(*mutantNames, ",")
+	killed, all := 0, 0
+	for _, m := range mutants {
+		if !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(m.name, word) }) {
+			continue
+		}
+		began := time.Now()
+		out, err := m.run(t, top)
+		all++
+		if err == nil {
+			t.Logf("%-28s lives (%s)", m.name, time.Since(began).Round(time.Second))
+			if *mutantTests == "" && m.seen {
+				t.Errorf("the simulator no longer notices %s", m.name)
+			}
+			continue
+		}
+		killed++
+		t.Logf("%-28s KILLED (%s): %s", m.name, time.Since(began).Round(time.Second), reason(out))
+	}
+	t.Logf("%d mutants, %d killed", all, killed)
+}
+
+// run runs tests of a tree with the mutant.
+func (m *mutant) run(t *testing.T, top string) ([]byte, error) {
+	t.Helper()
+	file, changed := filepath.Join(top, m.file), filepath.Join(t.TempDir(), "mutant.go")
+	text := string(must.Get(os.ReadFile(file))(t))
+	if strings.Count(text, m.old) != 1 {
+		t.Fatalf("%s: %d places of %q in %s, want 1", m.name, strings.Count(text, m.old), m.old, m.file)
+	}
+	must.Do(t, os.WriteFile(changed, []byte(strings.Replace(text, m.old, m.new, 1)), 0o600))
+	overlay := filepath.Join(t.TempDir(), "overlay.json")
+	must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]any{"Replace": map[string]string{file: changed}}))(t), 0o600))
+	args := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout=20m"}
+	switch {
+	case *mutantTests != "":
+		args = append(args, strings.Split(*mutantTests, ",")...)
+	case *mutantsFor > 0:
+		args = append(args, "./internal/test/sim", "-run=TestHistory", "-first", "-for="+mutantsFor.String())
+	default:
+		args = append(args, "./internal/test/sim", "-run=TestHistory", "-first")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = top
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "[build failed]") {
+		t.Fatalf("%s: %s", m.name, out)
+	}
+	return out, err
+}
+
+// reason returns the first line of output that says what failed.
+func reason(out []byte) string {
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "--- FAIL") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			return line[:min(len(line), 160)]
+		}
+	}
+	return "see the output"
+}
+
+// mutant is a defect that a change may bring into the tree.
+type mutant struct {
+	name     string // the mechanism, and what is wrong
+	file     string
+	old, new string
+	seen     bool // the simulator's short run notices it
+}
+
+var mutants = []mutant{
+	// Leases.
+	{name: "lease: one owner for all", file: "internal/runs/worker.go",
+		old: "Owner: storage.ID(uuid.New())", new: "Owner: storage.ID(uuid.UUID{1})"},
+	{name: "lease: slots leak on errors", file: "internal/runs/worker.go",
+		old: "	w.release(tenant, room-len(jobs))\n", new: "	if err == nil {\n		w.release(tenant, room-len(jobs))\n	}\n"},
+	{name: "lease: run writes at once", file: "internal/runs/job.go",
+		old: "j.At(caller).Collecting(writes))", new: "j.At(caller))"},
+	{name: "lease: failed run writes", file: "internal/runs/job.go",
+		old: "done, answer = nil, callbackError(err)", new: "answer = callbackError(err)"},
+	{name: "lease: extended under old key", file: "internal/runs/job.go",
+		old: "version != job.KeyVersion {\n		location", new: "false && version != job.KeyVersion {\n		location"},
+	{name: "lease: sent result is lost", file: "internal/runs/job.go",
+		old: "	if again {\n		return j.put(ctx, nil, delay)\n	}\n	return j.giveUp(ctx)", new: "	return j.giveUp(ctx)"},
+	{name: "lease: expired while running", file: "internal/runs/job.go",
+		old: "if ctx.Err() != nil {\n		return ctx.Err() // the node stops, or has lost the job\n	}", new: ""},
+
+	// Claims and Once.
+	{name: "claim: not taken", file: "internal/once/once.go",
+		old: "ch, err := r.change(ctx, a, writes, storage.ClaimTake)\n		if err != nil {\n			return a, false, err\n		}\n", new: "ch, err := r.change(ctx, a, writes, storage.ClaimTake)\n		if err != nil {\n			return a, false, err\n		}\n		if r.Now.UnixMicro()%4 == 0 {\n			ch.Claim = nil\n		}\n"},
+	{name: "claim: lease never ends", file: "internal/once/once.go",
+		old: "errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(r.Now)", new: "errors.Is(err, storage.ErrNotFound)"},
+	{name: "claim: owner is shared", file: "internal/once/once.go",
+		old: "owner: op.NewID()}", new: "owner: uuid.UUID{1}}"},
+	{name: "claim: effects before it", file: "internal/once/once.go",
+		old: "	caller := r.Collecting(writes)\n", new: "	caller := r.Caller\n	_ = writes\n"},
+
+	// Revisions and unknown outcomes.
+	{name: "unsure: not asked again", file: "internal/core/op.go",
+		old: "		if !errors.Is(err, storage.ErrLate) {\n			return err\n		}\n", new: "		if !errors.Is(err, storage.ErrLate) || ch.Unsure {\n			return err\n		}\n"},
+	{name: "unsure: forgotten", file: "internal/core/op.go",
+		old: "		from := op.State.Ring\n		err = op.Reload(ctx)", new: "		ch.Unsure = false\n		from := op.State.Ring\n		err = op.Reload(ctx)"},
+	{name: "revision: delete of any", file: "internal/tokens/rows.go",
+		old: "Rev: row.Rev, Set: row.Set", new: "Rev: max(row.Rev, 1), Set: row.Set"},
+	{name: "revision: stale is success", file: "internal/tokens/patch.go",
+		old: "t, err := core.RetryStale(func() (Token, error) { return change.update(ctx, id) })", new: "t, err := change.update(ctx, id)\n		if errors.Is(err, storage.ErrStale) {\n			err = nil\n		}"},
+
+	// What is withdrawn.
+	{name: "cache: age from its end", file: "internal/core/cache.go",
+		old: "entry[V]{value, r.Stamp.asked}", new: "entry[V]{value, time.Now()}"},
+	{name: "cache: lives two seconds", file: "internal/core/cache.go",
+		old: "const MaxAge = time.Second\n", new: "const MaxAge = 2 * time.Second\n"},
+	{name: "cache: stale read kept", file: "internal/core/cache.go",
+		old: "	if c.gen.Load() != r.Stamp.gen {\n		return\n	}\n", new: ""},
+
+	// The horizon of a rotation.
+	{name: "rotation: no wait", file: "internal/rotation/rotation.go",
+		old: "return pace.Sleep(ctx, time.Until(since.Add(r.v.Horizon)))", new: "return pace.Sleep(ctx, 0)"},
+	{name: "rotation: half a wait", file: "internal/rotation/rotation.go",
+		old: "since.Add(r.v.Horizon)", new: "since.Add(r.v.Horizon/2)"},
+	{name: "rotation: no second pass", file: "internal/rotation/rotation.go",
+		old: "	if err := r.reseal(ctx); err != nil {\n		return err\n	}\n	return r.step(ctx, \"Data keys before", new: "	return r.step(ctx, \"Data keys before"},
+	{name: "rotation: jobs are left", file: "internal/rotation/rotation.go",
+		old: "[]storage.SealedKind{storage.SealedClaims, storage.SealedJobs}", new: "[]storage.SealedKind{storage.SealedClaims}"},
+	{name: "rotation: claims are left", file: "internal/rotation/rotation.go",
+		old: "[]storage.SealedKind{storage.SealedClaims, storage.SealedJobs}", new: "[]storage.SealedKind{storage.SealedJobs}"},
+	{name: "rotation: writes are never late", file: "internal/core/op.go",
+		old: "		ch.Before = op.State.WriteBefore()\n	}\n}", new: "	}\n}"},
+	{name: "rotation: writes hold no ring", file: "internal/core/op.go",
+		old: "			ch.Hold = op.State.Hold\n", new: ""},
+	{name: "rotation: unknown key is fatal", file: "internal/core/op.go",
+		old: "	if errors.Is(err, seal.ErrNoKey) {\n		if err := op.Reload(ctx)", new: "	if false {\n		if err := op.Reload(ctx)"},
+
+	// Sequencing of the log.
+	{name: "sequence: unsure is written", file: "internal/core/commit.go",
+		old: "	case err == nil && op.tx == nil:\n		l.Written(op.Tenant(), ch.Logs)", new: "	case op.tx == nil:\n		l.Written(op.Tenant(), ch.Logs)"},
+	{name: "sequence: row before cache", file: "internal/ledger/sequence.go",
+		old: "	known := l.cachedTree(tenant)\n	tree, err := l.tree(ctx, tenant)\n	if err != nil {\n		return nil, err\n	}\n", new: "	tree, err := l.tree(ctx, tenant)\n	if err != nil {\n		return nil, err\n	}\n	known := l.cachedTree(tenant)\n"},
+	{name: "sequence: cached before written", file: "internal/ledger/sequence.go",
+		old: "	if err := s.l.c.Store.WriteTree(ctx, s.change); err != nil {", new: "	s.l.cacheTree(s.tenant, s.frontier.Clone(), s.state.Revision)\n	if err := s.l.c.Store.WriteTree(ctx, s.change); err != nil {"},
+	{name: "sequence: arrived is forgotten", file: "internal/ledger/sequence.go",
+		old: "	s.l.arrived(s.tenant, s.change.Leaves...)\n", new: ""},
+
+	// Sinks.
+	{name: "sink: cursor passes a failure", file: "internal/sinks/worker.go",
+		old: "	case !isRefusal(err):\n		return err\n", new: "	case !isRefusal(err):\n		d.done += len(rows)\n		return nil\n"},
+	{name: "sink: unsure cursor is kept", file: "internal/sinks/cursor.go",
+		old: "	f.read = false // until the write is confirmed\n", new: ""},
+
+	// Sweeps.
+	{name: "sweep: tombstone too early", file: "internal/sweep/sweep.go",
+		old: "err != nil || more || r.CreatedAt.Add(s.v.Horizon).After(s.v.Now())", new: "err != nil || more"},
+	{name: "sweep: row without its entry", file: "internal/sweep/expired.go",
+		old: "			ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))\n		},\n	}\n	// The rest", new: "			if len(ch.Logs) == 0 {\n				ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))\n			}\n		},\n	}\n	// The rest"},
+
+	// Group commit, below the simulator's storage.
+	{name: "group: refused call is replayed", file: "storage/sqlite/writer.go",
+		old: "		if !refused(c.err) || w.wrote {\n", new: "		if !refused(c.err) {\n"},
+	{name: "group: counts survive a rollback", file: "storage/sqlite/writer.go",
+		old: "			w.counts.all = w.counts.all[:counts]\n", new: ""},
+	{name: "group: holds survive a rollback", file: "storage/sqlite/writer.go",
+		old: "			clear(w.known.holds)\n			w.counts", new: "			w.counts"},
+	{name: "group: known sets survive", file: "storage/sqlite/writer.go",
+		old: "			w.sets = w.sets[:sets]\n", new: ""},
+	{name: "group: no savepoint", file: "storage/sqlite/writer.go",
+		old: "	if errors.Is(w.transact(g, w.applyAll), errReplay) {\n		_ = w.transact(g, w.oneByOne)\n	}", new: "	_ = w.transact(g, w.applyAll)"},
+}
