@@ -50,7 +50,7 @@ func TestCitusOutages(t *testing.T) { //nolint:paralleltest // shared servers
 			})
 		}
 	}
-	t.Run("linearizable", func(t *testing.T) { linearizable(t, distributed(t), servers...) })
+	t.Run("linearizable", func(t *testing.T) { linearizable(t, distributed(t), someRounds(t), servers...) })
 }
 
 // placedOn returns a function that reports whether the worker has a tenant's

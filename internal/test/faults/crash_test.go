@@ -27,6 +27,7 @@ const (
 	childDSN    = "VAULT_FAULTS_DSN"
 	childKey    = "VAULT_FAULTS_KEY"
 	childTenant = "VAULT_FAULTS_TENANT"
+	childLedger = "VAULT_FAULTS_LEDGER" // with evidence
 )
 
 func TestMain(m *testing.M) {
@@ -113,7 +114,11 @@ func (c *child) killWhen(t *testing.T, enough func(lines []string) bool) (lines 
 // until the process is killed. It prints a line for each operation after it is
 // acknowledged, never before.
 func writeUntilKilled(ctx context.Context, dsn string) error {
-	v, err := openInChild(ctx, dsn, &vault.Config{WorkEvery: -1}) // jobs stay in their state
+	cfg := &vault.Config{WorkEvery: -1} // jobs stay in their state
+	if os.Getenv(childLedger) != "" {
+		cfg.Evidence = &vault.EvidenceConfig{Every: time.Second}
+	}
+	v, err := openInChild(ctx, dsn, cfg)
 	if err != nil {
 		return err
 	}
@@ -165,10 +170,10 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 
 // runAndKill starts a child and kills it after some operations, with at least one
 // of each kind. It returns all lines that the child printed.
-func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, operations int) []string {
+func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, operations int, variables ...string) []string {
 	t.Helper()
 	name, missing := uuid.NewString(), maps.Clone(effects)
-	c := startChild(t, named(dsn, name), key, childTenant+"="+tenant.String())
+	c := startChild(t, named(dsn, name), key, append(variables, childTenant+"="+tenant.String())...)
 	lines, killed := c.killWhen(t, func(lines []string) bool {
 		word, _, _ := strings.Cut(lines[len(lines)-1], " ")
 		delete(missing, word)
@@ -232,6 +237,12 @@ func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []s
 			t.Errorf("a token without its log entry: %s", id)
 		}
 	}
+	for what, created := range a.logged {
+		id, ok := strings.CutPrefix(what, "token create ")
+		if _, there := a.tokens[id]; ok && created-a.logged["token delete "+id] != map[bool]int{true: 1}[there] {
+			t.Errorf("the log has %d creations and %d deletions of %s, which exists: %t", created, a.logged["token delete "+id], id, there)
+		}
+	}
 }
 
 // readTokens returns all tokens and checks that their number equals the total.
@@ -265,6 +276,7 @@ func readLog(t *testing.T, c *vault.Client) map[string]int {
 		for _, e := range logs.Data {
 			entries[string(e.Operation)+" "+e.EntityID]++
 			entries[string(e.Operation)+" "+e.EntityType]++
+			entries[e.EntityType+" "+string(e.Operation)+" "+e.EntityID]++
 		}
 		if page >= logs.Pagination.TotalPages {
 			return entries

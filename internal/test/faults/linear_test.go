@@ -189,11 +189,18 @@ func carryOut(ctx context.Context, c *vault.Client, in step) (outcome, error) {
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
-	linearizable(t, c.URL, c)
+	linearizable(t, c.URL, someRounds(t), c)
 }
 
-// linearizable runs the test on a database that is on these servers.
-func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
+// someRounds returns which rounds a test makes.
+func someRounds(t *testing.T) func(rounds, operations int) bool {
+	began := time.Now()
+	return func(rounds, _ int) bool { return rounds < long.Rounds(2, 20) || time.Since(began) < soak(t) }
+}
+
+// linearizable runs the test on a database that is on these servers, while more accepts
+// the numbers of rounds and of operations so far.
+func linearizable(t *testing.T, address string, more func(rounds, operations int) bool, servers ...*pgtest.Cluster) {
 	t.Helper()
 	master := vault.NewKey()
 	var clients []*vault.Client
@@ -212,7 +219,7 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	var killer sync.WaitGroup
 	killer.Go(func() { killAfter(t, done, servers) })
 	total, rounds, worked, began := 0, 0, time.Duration(0), time.Now()
-	for ; (rounds < long.Rounds(2, 20) || worked < soak(t)) && !t.Failed(); rounds++ {
+	for ; more(rounds, total) && !t.Failed(); rounds++ {
 		h := linearRound(t, rounds, clients, done)
 		total, worked = total+len(h.ops), worked+time.Since(h.began)
 		h.check(t, rounds)
