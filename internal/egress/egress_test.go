@@ -244,8 +244,12 @@ func TestEnvironmentProxy(t *testing.T) {
 	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrUnreachable) || asked.Load() != 1 {
 		t.Errorf("with UseEnvironmentProxy: %v, %d requests at the proxy", err, asked.Load())
 	}
+	keep := Caller{Tenant: "tenant", Keep: &Keep{"1", always}}
+	if _, err := newClient(t, policy).DoAs(request(t, t.Context(), "GET", url, nil), keep); !errors.Is(err, ErrUnreachable) || asked.Load() != 2 {
+		t.Errorf("with a connection of its own: %v, %d requests at the proxy", err, asked.Load())
+	}
 	policy.AllowPrefixes = nil
-	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrForbidden) || asked.Load() != 1 {
+	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrForbidden) || asked.Load() != 2 {
 		t.Errorf("a proxy that is not allowed: %v, %d requests there", err, asked.Load())
 	}
 }

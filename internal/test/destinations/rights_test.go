@@ -122,7 +122,8 @@ func TestExplainDestinations(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	app := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
-		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test")}}))(t)
+		Rules: []vault.AccessRule{bound(1, "/a/", "API.stripe.com:443", "*.Bücher.example"), bound(2, "/b/", "x.test"),
+			bound(3, "/c/", "POST,GET *.test/v1/**", "x.test/v2"), bound(4, "/d/", "GET,PUT a.test/*/%7Eme", "DELETE x.test")}}))(t)
 	given.Same(t, "stored", app.Rules[0].Destinations, []string{"api.stripe.com", "*.xn--bcher-kva.example"})
 	ask := func(containers ...string) string {
 		e := must.Get(v.Owner.Explain(t.Context(), vault.ExplainParams{ApplicationID: app.ID, Permission: "token:use", Containers: containers}))(t)
@@ -135,7 +136,11 @@ Rule 1 of the application decides: only to api.stripe.com, *.xn--bcher-kva.examp
 application, /a/: only to api.stripe.com, *.xn--bcher-kva.example
   rule 1 decides
   rule 2 is not asked
+  rule 3 is not asked
+  rule 4 is not asked
 `)
+	must.Contain(t, "methods and paths", ask("/c/"), "token:use is allowed: only to GET,POST *.test/v1/**, x.test/v2\n")
+	must.Contain(t, "what two lists have in common", ask("/c/", "/d/"), "token:use is allowed: only to GET a.test/v1/~me, DELETE x.test/v2\n")
 	if got := ask("/a/", "/b/"); !strings.HasPrefix(got, "token:use is refused\nThe rules have no destination in common.\n") {
 		t.Errorf("two containers: %s", got)
 	}
