@@ -24,6 +24,7 @@ var kindKeyState = seal.RecordKind("key_state")
 type keyOutage struct {
 	states []keyring.KeyState
 	since  time.Time
+	rev    int64      // of the record when the outage began, or -1
 	after  storage.ID // the last tenant whose log has the entries of this node
 }
 
@@ -54,7 +55,7 @@ func (v *Vault) KeyChanged(ctx context.Context, c keyring.KeyChange, back func(c
 	o := &v.outage // Changed is called by one goroutine at a time
 	if c.To != keyring.KeyOK {
 		if len(o.states) == 0 {
-			o.since = c.At
+			o.since, o.rev = c.At, v.outageRevision(ctx)
 		}
 		if !slices.Contains(o.states, c.To) {
 			o.states = append(o.states, c.To)
@@ -72,6 +73,22 @@ func (v *Vault) KeyChanged(ctx context.Context, c keyring.KeyChange, back func(c
 	return nil
 }
 
+// outageRevision returns the revision of the record of the last outage, or -1 if it
+// cannot be read.
+func (v *Vault) outageRevision(ctx context.Context) int64 {
+	recs, err := v.Store.Records(ctx, storage.ID{}, kindKeyState, []storage.ID{{}})
+	if err != nil || len(recs) == 0 {
+		return -1
+	}
+	return recs[0].Rev
+}
+
+// isAbout reports whether the record says that a node enters this outage. The clock of
+// that node may be wrong, so the record must also have changed since the outage began.
+func (o *keyOutage) isAbout(e *entering, rev int64, now time.Time) bool {
+	return rev != o.rev && !e.Began.Before(o.since) && !e.Began.After(now.Add(outageLease))
+}
+
 // endOutage enters this node's outage, which ended at a time, in the logs of all
 // tenants, unless another node has done so. After an interruption it continues.
 func (v *Vault) endOutage(ctx context.Context, at time.Time) error {
@@ -85,7 +102,7 @@ func (v *Vault) endOutage(ctx context.Context, at time.Time) error {
 		return err
 	}
 	o, now, was := &v.outage, v.Now(), entering{}
-	if err == nil && plain != nil && json.Unmarshal(plain, &was) == nil && !was.Began.Before(o.since) { // about this outage
+	if err == nil && plain != nil && json.Unmarshal(plain, &was) == nil && o.isAbout(&was, *rev, now) {
 		switch {
 		case !was.Ended.IsZero():
 			return nil

@@ -101,7 +101,7 @@ func (op *Op) enterOwnKey(ctx context.Context, c keyring.KeyChange, record bool)
 	switch {
 	case c.To == was && !(first && last.State != "" && last.State != c.To):
 		return nil
-	case last.State == c.To && !last.At.Before(seen.At):
+	case last.State == c.To && !last.At.Before(seen.At) && !last.At.After(op.Now.Add(outageLease)):
 		return nil // another node has entered it
 	}
 	ch := op.Change()

@@ -64,7 +64,16 @@ func (a *attacked) serves() bool {
 // words of the vault.
 func (a *attacked) outage(what string, key *deniable, tamper func()) {
 	a.Helper()
-	before := len(a.keyMessages())
+	denied := func(m string) bool { return m == "Key denied" }
+	count := func(which bool) (n int) {
+		for _, m := range a.keyMessages() {
+			if words.MatchString(m) && denied(m) == which {
+				n++
+			}
+		}
+		return n
+	}
+	denials, returns := count(true), count(false)
 	a.clock.Advance(time.Minute)
 	key.denied.Store(true)
 	eventually(a, what+": calls fail", func() bool { return !a.serves() })
@@ -74,8 +83,7 @@ func (a *attacked) outage(what string, key *deniable, tamper func()) {
 	eventually(a, what+": calls succeed", a.serves)
 	eventually(a, what+": the log has the denial and the return", func() bool {
 		a.clock.Advance(time.Minute) // a lease may have to end
-		now := a.keyMessages()[before:]
-		return slices.Contains(now, "Key denied") && slices.ContainsFunc(now, func(m string) bool { return words.MatchString(m) && m != "Key denied" })
+		return count(true) > denials && count(false) > returns
 	})
 	for _, m := range a.keyMessages() {
 		if !words.MatchString(m) {
@@ -137,6 +145,14 @@ func TestRowsAboutKeysDoNotSpeak(t *testing.T) {
 					a.outage("dropped "+event, key, func() {})
 					restore()
 				}
+				const ahead = 24 * time.Hour // the clock of a node that then ends
+				a.clock.Advance(ahead)
+				a.outage("on a node ahead", key, func() {})
+				a.clock.Advance(-ahead)
+				future := stored()
+				a.node(nil)
+				a.outage("after a node ahead", key, func() {})
+				a.outage("older, of a node ahead", key, func() { a.replace(stored(), future) })
 			})
 		})
 	}
