@@ -113,8 +113,22 @@ const (
 )
 
 // verifyInBackground continues the verification of everything if it is this node's
-// turn. A node that may not append to the vault's tree verifies for itself alone.
+// turn, and notes since when this fails.
 func (l *Ledger) verifyInBackground(ctx context.Context, interval time.Duration) error {
+	err := l.continuePass(ctx, interval)
+	switch {
+	case err == nil:
+		l.failing.Store(nil)
+	case ctx.Err() == nil:
+		now := l.c.Now()
+		l.failing.CompareAndSwap(nil, &now)
+	}
+	return err
+}
+
+// continuePass continues the verification of everything if it is this node's turn. A node
+// that may not append to the vault's tree verifies for itself alone.
+func (l *Ledger) continuePass(ctx context.Context, interval time.Duration) error {
 	l.mu.Lock()
 	failed := ErrSuspended
 	if l.vault.suspended == "" {
@@ -275,12 +289,12 @@ func (l *Ledger) watchPass(w *watched, interval time.Duration) {
 	if is.done.After(began) {
 		began = is.done
 	}
-	signed := l.rounds.succeeded(time.Time{})
+	signed, failing := l.rounds.succeeded(time.Time{}), l.failing.Load()
 	switch {
 	case suspended: // another alarm says so
 	case !signed.IsZero() && now.Sub(signed) >= stalledAfter:
 		l.alarms.raise(Alarm{Kind: AlarmStalled, Text: "no note was signed for almost an hour"})
-	case now.Sub(w.at) >= stalledAfter, now.Sub(began) >= 2*interval+stalledAfter:
+	case failing != nil && now.Sub(*failing) >= stalledAfter, now.Sub(w.at) >= stalledAfter, now.Sub(began) >= 2*interval+stalledAfter:
 		l.alarms.raise(Alarm{Kind: AlarmStalled, Text: "the verification of the log does not advance"})
 	default:
 		l.alarms.over(AlarmStalled)

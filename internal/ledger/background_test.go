@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -182,4 +183,28 @@ func TestDroppedEventsAreNoticed(t *testing.T) {
 	r.checkpoint(l)
 	must.Do(t, l.verifyRecent(t.Context()))
 	must.Same(t, "alarms", 1, len(r.raised(AlarmTampered)))
+}
+
+// A verification that begins and fails, over and over, does not advance.
+func TestVerificationThatFails(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	broken := errors.New("a row cannot be read")
+	failing := false
+	l := r.openOn(&tapped{database: r.store, before: func(_ context.Context, query any) error {
+		if q, ok := query.(storage.TreeQuery); ok && failing && q.Tenant != (storage.ID{}) {
+			return broken
+		}
+		return nil
+	}})
+	tenant, seen := r.id(), watched{}
+	r.write(l, tenant, 3)
+	r.settle(l, tenant, 3)
+	failing = true
+	for minute := 0; minute < 60; minute += 5 {
+		must.Match(t, "the verification", l.verifyInBackground(t.Context(), time.Hour), broken)
+		l.watchPass(&seen, time.Hour)
+		r.advance(5 * time.Minute)
+	}
+	must.Same(t, "alarms", 1, len(r.raised(AlarmStalled)))
 }

@@ -157,6 +157,7 @@ type Ledger struct {
 	anchors []*anchored
 	alarms  alarms
 	signing atomic.Pointer[signing]
+	failing atomic.Pointer[time.Time] // since when the verification of everything fails; nil if it does not
 
 	mu     pace.Lock // guards vault, looked and anchored.compared
 	vault  vaultTree
