@@ -134,7 +134,7 @@ func (s *Spy) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.
 	return rows, total, err
 }
 
-// rows returns the stored rows of tokens, including expired ones.
+// Rows returns the stored rows of tokens, including expired ones.
 func (s *Spy) Rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Token {
 	t.Helper()
 	return must.Get(s.Storage.Tokens(t.Context(), storage.ID(tenant), ids))(t)
