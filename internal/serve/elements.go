@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -47,8 +48,14 @@ func (e *elementsFlags) check(prefix string) error {
 	if len(e.origins) == 0 {
 		return errors.New("--elements needs --elements-origins: the origins of your pages, such as https://shop.example")
 	}
-	return e.options(&httpserver.Options{Prefix: prefix}).Check()
+	if err := e.options(&httpserver.Options{Prefix: prefix}).Check(); err != nil {
+		return errors.New(elementsNames.Replace(err.Error()))
+	}
+	return nil
 }
+
+// elementsNames replaces the Go names of settings in errors by the names of flags.
+var elementsNames = strings.NewReplacer("elements: ", "", "Options.Origins", "--elements-origins", "Options.AuthorizeURL", "--elements-authorize")
 
 // options returns the options of the elements. Their limits are those of the API.
 func (e *elementsFlags) options(api *httpserver.Options) *elements.Options {

@@ -16,10 +16,10 @@ func TestElementsFlags(t *testing.T) {
 		"need --elements":                  {origins: good.origins},
 		"--elements must be an address":    {addr: "8090", origins: good.origins},
 		"--elements needs --elements-orig": {addr: good.addr},
-		"* in Options.Origins":             {addr: good.addr, origins: List{"*"}},
-		"is not an origin":                 {addr: good.addr, origins: List{"https://shop.example/pay"}},
+		"* in --elements-origins":          {addr: good.addr, origins: List{"*"}},
+		"--elements-origins is not an ori": {addr: good.addr, origins: List{"https://shop.example/pay"}},
 		"takes the id of a tenant":         {addr: good.addr, origins: good.origins, tenant: "acme"},
-		"AuthorizeURL must be an https":    {addr: good.addr, origins: good.origins, authorize: "shop.example"},
+		"--elements-authorize must be an":  {addr: good.addr, origins: good.origins, authorize: "shop.example"},
 	} {
 		must.Match(t, text, e.check("SVC-"), must.Text(text))
 	}

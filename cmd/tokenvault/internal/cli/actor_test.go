@@ -2,12 +2,16 @@ package cli_test
 
 import (
 	"bytes"
+	"crypto/sha512"
+	"encoding/base64"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
 // TestLogNamesTheOperator runs commands without USER, as cron, systemd and
@@ -67,4 +71,15 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%q %q", first, second)
 	}
 	w.says(0, `"schema":{"postgres":`, "version", "--json")
+}
+
+// TestElements checks the integrity of elements.js, and that serve refuses wrong origins.
+func TestElements(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, env: map[string]string{}}
+	sum := sha512.Sum384(must.Get(os.ReadFile("../../../../elements/page/elements.js"))(t))
+	must.Same(t, "the integrity", "sha384-"+base64.StdEncoding.EncodeToString(sum[:])+"\n", w.must("elements", "sri"))
+	w.says(2, "--elements needs --elements-origins", "serve", "--elements", "127.0.0.1:0")
+	w.says(2, "* in --elements-origins", "serve", "--elements", "127.0.0.1:0", "--elements-origins", "https://shop.example,*")
+	w.says(2, "without a path", "serve", "--elements", "127.0.0.1:0", "--elements-origins", "https://shop.example/pay")
 }

@@ -72,7 +72,8 @@ func elementsCommand() *command {
 			the attribute integrity of a script element. It changes with each version.`,
 		example: "tokenvault elements sri",
 		act: func(c *call) error {
-			return c.say(nil, map[string]any{"integrity": elements.Integrity()}, "%s", elements.Integrity())
+			_, err := fmt.Fprintln(c.Out, elements.Integrity())
+			return err
 		},
 	}
 }
