@@ -16,12 +16,13 @@ type ForwardOptions struct {
 	// destination. Default SVC-.
 	Prefix string
 	// RateLimit, if not nil, decides whether a caller may open a tunnel or send a
-	// request, and whether the request may use more than one token. Options.RateLimit of package httpserver
-	// describes it, and may be the same function.
+	// request, and whether the request may use more than one token. Options.RateLimit of
+	// package httpserver describes it, and may be the same function.
 	RateLimit func(r *http.Request, c *Client, cost int) (retryAfter time.Duration, ok bool)
 	// MaxTunnels is the number of tunnels that a tenant may have open. All tenants
 	// together may have four times as many. If all are open, a tenant with fewer gets
-	// the place of an idle tunnel of the tenant with the most. Default 1,000.
+	// the place of an idle tunnel of the tenant with the most, or a hundredth of its
+	// own beside them if none is idle. Default 1,000.
 	MaxTunnels int
 	// Logger gets one line for each request, as Options.Logger of package httpserver
 	// does. Default: no logging.
