@@ -31,7 +31,6 @@ type issuer struct {
 	config Issuer
 	now    func() time.Time
 	keys   *keys
-	memory memory
 	remote remote
 }
 

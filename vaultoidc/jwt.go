@@ -29,7 +29,6 @@ type token struct {
 	algorithm string
 	kid       string
 	claims    vault.Claims
-	size      int
 }
 
 // alphabet has the characters of base64url. The decoder would skip line breaks.
@@ -56,7 +55,7 @@ func parse(text string) (*token, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &token{text: text, claims: claims, size: len(text)}
+	t := &token{text: text, claims: claims}
 	if _, critical := header["crit"]; critical {
 		return nil, errCritical
 	}
@@ -134,29 +133,26 @@ func value(d *json.Decoder, depth int) (any, error) {
 	}
 }
 
-// times are those of a JWT that is valid.
-type times struct{ expires time.Time }
-
 // times checks the times of a JWT.
-func (t *token) times(now time.Time) (times, error) {
+func (t *token) times(now time.Time) error {
 	exp, ok := date(t.claims["exp"])
 	iat, ok2 := date(t.claims["iat"])
 	if !ok || !ok2 || exp.Before(iat) || exp.Sub(iat) > maxLife {
-		return times{}, errTimes
+		return errTimes
 	}
 	nbf := iat
 	if claim, given := t.claims["nbf"]; given {
 		if nbf, ok = date(claim); !ok {
-			return times{}, errTimes
+			return errTimes
 		}
 	}
 	switch {
 	case !now.Before(exp.Add(skew)):
-		return times{}, errExpired
+		return errExpired
 	case iat.After(now.Add(skew)), nbf.After(now.Add(skew)):
-		return times{}, errEarly
+		return errEarly
 	}
-	return times{exp}, nil
+	return nil
 }
 
 // date returns the time of a NumericDate.

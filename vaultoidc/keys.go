@@ -20,11 +20,12 @@ import (
 
 // Times of a set of keys.
 const (
-	// fetchAfter is the age at which a set is fetched again.
-	fetchAfter = 5 * time.Minute
-	// waitAfter is the age from which a JWT waits for the new set. With the time that a
-	// request takes, a key is never older than ten minutes while the issuer responds.
-	waitAfter = 9 * time.Minute
+	// fetchAfter is the age at which a set is fetched again, while it still serves.
+	fetchAfter = 4 * time.Minute
+	// waitAfter is the age from which a JWT waits for the new set. The vault remembers a
+	// JWT for at most five minutes more, so a key that the issuer has removed works for
+	// at most ten.
+	waitAfter = 5 * time.Minute
 	// failsFor is the time after a failed request during which no JWT waits for another
 	// one, as long as there are keys.
 	failsFor = time.Minute
@@ -37,26 +38,15 @@ const (
 // maxPerKID is how many keys of a set may have the same name.
 const maxPerKID = 4
 
-// keyID identifies a key: its name and the hash of its public part.
-type keyID struct {
-	kid   string
-	print string
-}
-
 // key is a key that may verify JWTs.
 type key struct {
-	id         keyID
+	kid        string
 	public     crypto.PublicKey
 	algorithms []jose.SignatureAlgorithm
 }
 
 // keySet has the keys of an issuer by their name.
 type keySet map[string][]key
-
-// has reports whether a key is still in the set.
-func (s keySet) has(id keyID) bool {
-	return slices.ContainsFunc(s[id.kid], func(k key) bool { return k.id == id })
-}
 
 // readKeys reads a set of keys. It leaves out keys that may not verify JWTs.
 func readKeys(text []byte) (keySet, error) {
@@ -68,8 +58,8 @@ func readKeys(text []byte) (keySet, error) {
 	}
 	set := keySet{}
 	for _, raw := range doc.Keys {
-		if k, ok := readKey(raw); ok && len(set[k.id.kid]) < maxPerKID {
-			set[k.id.kid] = append(set[k.id.kid], k)
+		if k, ok := readKey(raw); ok && len(set[k.kid]) < maxPerKID {
+			set[k.kid] = append(set[k.kid], k)
 		}
 	}
 	return set, nil
@@ -85,11 +75,7 @@ func readKey(raw []byte) (key, bool) {
 	if jwk.Algorithm != "" {
 		algorithms = slices.DeleteFunc(algorithms, func(a jose.SignatureAlgorithm) bool { return string(a) != jwk.Algorithm })
 	}
-	print, err := jwk.Thumbprint(crypto.SHA256)
-	if err != nil || len(algorithms) == 0 {
-		return key{}, false
-	}
-	return key{id: keyID{jwk.KeyID, string(print)}, public: jwk.Key, algorithms: algorithms}, true
+	return key{kid: jwk.KeyID, public: jwk.Key, algorithms: algorithms}, len(algorithms) > 0
 }
 
 // Sizes of an RSA key in bits.
@@ -121,7 +107,7 @@ func algorithmsOf(public any) []jose.SignatureAlgorithm {
 }
 
 // verify checks the signature of a JWT.
-func (s keySet) verify(t *token) (keyID, error) {
+func (s keySet) verify(t *token) error {
 	err := errKey
 	for _, k := range s[t.kid] {
 		if !slices.Contains(k.algorithms, jose.SignatureAlgorithm(t.algorithm)) {
@@ -130,14 +116,14 @@ func (s keySet) verify(t *token) (keyID, error) {
 		}
 		jws, parseErr := jose.ParseSignedCompact(t.text, k.algorithms)
 		if parseErr != nil || len(jws.Signatures) != 1 {
-			return keyID{}, errForm
+			return errForm
 		}
 		if _, verifyErr := jws.Verify(k.public); verifyErr == nil {
-			return k.id, nil
+			return nil
 		}
 		err = errSignature
 	}
-	return keyID{}, err
+	return err
 }
 
 // keys fetches the keys of an issuer and keeps them up to date.
@@ -185,10 +171,10 @@ func (k *keys) usable() (keySet, error) {
 
 // verify checks the signature of a JWT. It asks the issuer for a key that is not
 // known.
-func (k *keys) verify(ctx context.Context, t *token) (keyID, error) {
+func (k *keys) verify(ctx context.Context, t *token) error {
 	set, err := k.current(ctx)
 	if err != nil {
-		return keyID{}, err
+		return err
 	}
 	if len(set[t.kid]) == 0 {
 		k.mu.Lock()
@@ -198,7 +184,7 @@ func (k *keys) verify(ctx context.Context, t *token) (keyID, error) {
 		k.mu.Unlock()
 	}
 	if err != nil {
-		return keyID{}, err
+		return err
 	}
 	return set.verify(t)
 }

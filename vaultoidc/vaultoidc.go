@@ -17,9 +17,10 @@
 // # Keys
 //
 // New makes no request. The keys of an issuer are fetched when the first JWT needs
-// them, and again after five minutes. A key that the issuer has removed stops working
-// within ten minutes, also for JWTs that were verified with it before. An unknown key
-// causes at most one request in ten seconds. If the issuer does not respond, or
+// them, and again when they are older than four minutes. Verify uses no keys that are
+// older than five minutes while the issuer responds. A vault remembers a JWT for at most
+// five minutes more, so a key that the issuer has removed stops working within ten. An
+// unknown key causes at most one request in ten seconds. If the issuer does not respond, or
 // responds with something else than keys, the last keys serve for an hour; then Verify
 // returns an error that wraps [vault.ErrUnavailable]. Nothing that an issuer does
 // affects the JWTs of another one.
@@ -27,7 +28,6 @@ package vaultoidc
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,17 +103,11 @@ func (v *Verifier) Must(issuer string) []string {
 	return nil
 }
 
-// Verify implements [vault.IdentityVerifier]. The caller must not change the claims,
-// because they are remembered.
+// Verify implements [vault.IdentityVerifier]. It remembers no JWT, because the vault
+// does.
 func (v *Verifier) Verify(ctx context.Context, jwt string) (vault.Claims, error) {
 	if len(jwt) > maxJWT {
 		return nil, errLong
-	}
-	hash := sha256.Sum256([]byte(jwt))
-	for _, i := range v.issuers {
-		if known, ok := i.memory.get(hash, v.now()); ok {
-			return i.again(ctx, known)
-		}
 	}
 	t, err := parse(jwt)
 	if err != nil {
@@ -123,38 +117,12 @@ func (v *Verifier) Verify(ctx context.Context, jwt string) (vault.Claims, error)
 	if i == nil {
 		return nil, errIssuer
 	}
-	return i.verify(ctx, t, hash)
-}
-
-// again returns the claims of a JWT that was verified before, if its key is still one
-// of the issuer's.
-func (i *issuer) again(ctx context.Context, known *remembered) (vault.Claims, error) {
-	set, err := i.keys.current(ctx)
-	if err != nil {
+	if err := t.times(v.now()); err != nil {
 		return nil, err
 	}
-	if !set.has(known.key) {
-		return nil, errKey
-	}
-	return known.claims, nil
-}
-
-// verify verifies a JWT of the issuer and remembers it.
-func (i *issuer) verify(ctx context.Context, t *token, hash [sha256.Size]byte) (vault.Claims, error) {
-	now := i.now()
-	times, err := t.times(now)
-	if err != nil {
+	if err := i.keys.verify(ctx, t); err != nil {
 		return nil, err
 	}
-	key, err := i.keys.verify(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	until := now.Add(rememberFor)
-	if times.expires.Before(until) {
-		until = times.expires
-	}
-	i.memory.put(hash, &remembered{claims: t.claims, key: key, until: until, size: t.size})
 	return t.claims, nil
 }
 
