@@ -27,7 +27,7 @@ func identitiesOf(list []identity.Identity) []Identity {
 	}
 	out := make([]Identity, len(list))
 	for i, id := range identity.Clone(list) {
-		out[i] = Identity(id)
+		out[i] = Identity{id.Issuer, id.Audience, id.Claims}
 	}
 	return out
 }
@@ -38,7 +38,7 @@ func insideIdentities(list []Identity) []identity.Identity {
 	}
 	out := make([]identity.Identity, len(list))
 	for i, id := range list {
-		out[i] = identity.Identity(id)
+		out[i] = identity.Identity{Issuer: id.Issuer, Audience: id.Audience, Claims: id.Claims}
 	}
 	return identity.Clone(out)
 }

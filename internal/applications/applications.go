@@ -156,18 +156,20 @@ func maySignIn(op *core.Op, p *Params, old *Application) error {
 	return nil
 }
 
-// mayMakeKey checks whether the caller may make a key.
+// mayMakeKey checks whether the caller may make a key, which the response then has.
 func mayMakeKey(op *core.Op) error {
 	if op.ByWorkload() {
 		return fault.New(fault.ErrForbidden, "a caller with a JWT cannot make a key; a new application needs create_key false")
 	}
+	op.GivesKey()
 	return nil
 }
 
 // set sets the fields of the application from parameters. A new application also
 // gets its type and its key.
 func (app *Application) set(p *Params) {
-	app.Name, app.Permissions, app.Rules, app.ExpiresAt, app.Identities = p.Name, p.Permissions, p.Rules, p.ExpiresAt, p.Identities
+	app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
+	app.Identities = identity.Marked(p.Identities, app.Identities)
 	if app.Type != "" {
 		return
 	}

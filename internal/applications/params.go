@@ -30,6 +30,7 @@ func (p *Params) Read(r *form.Reader) {
 	p.Permissions = r.Texts("permissions")
 	p.Rules = ReadRules(r)
 	p.ExpiresAt = r.Moment("expires_at")
+	p.Identities = nil // a patch is read several times
 	r.Each("identities", func(r *form.Reader) { p.Identities = append(p.Identities, identity.Read(r)) })
 	p.CreateKey = r.OptionalBool("create_key")
 }

@@ -52,13 +52,17 @@ type credential struct {
 	workload *workload
 }
 
+// identityMark begins the mark of a workload's credential. What follows is the mark of
+// the identity.
+const identityMark = "identity "
+
 // mark returns the text by which a session refers to what its maker has shown. The
 // embedding program that acts as an application shows nothing; its sessions end when
 // the application's key is regenerated.
 func (c *credential) mark(app *Application) string {
 	switch {
 	case c.workload != nil:
-		return "identity " + c.workload.mark
+		return identityMark + c.workload.mark
 	case c.key.ID != (uuid.UUID{}):
 		return "key " + c.key.ID.String()
 	}
@@ -70,7 +74,7 @@ func (a *Application) holds(mark string) (end time.Time, ok bool) {
 	if mark == (&credential{}).mark(a) {
 		return time.Time{}, true
 	}
-	if slices.ContainsFunc(a.Identities, func(id identity.Identity) bool { return mark == "identity "+identityMark(id) }) {
+	if slices.ContainsFunc(a.Identities, func(id identity.Identity) bool { return id.Mark != "" && mark == identityMark+id.Mark }) {
 		return time.Time{}, true
 	}
 	i := slices.IndexFunc(a.Keys, func(k Key) bool { return mark == (&credential{key: k}).mark(a) })

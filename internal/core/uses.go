@@ -60,6 +60,10 @@ type Depends struct {
 	// response. Other deletions leave the response, because it reports what the work
 	// did.
 	Named []byte `json:"named,omitempty"`
+	// Maker is the credential of the caller if the response has a key: see
+	// [Identity.Credential]. A caller whose credential ends must not get a key that
+	// another one has made.
+	Maker string `json:"maker,omitempty"`
 }
 
 // On reports whether a response was made from one of these tokens.
@@ -84,6 +88,7 @@ type TokenUses struct {
 	over  bool // there were more than maxUses, or unknown ones
 	named []byte
 	known map[uuid.UUID]bool // in named
+	maker string             // of a key in the response
 }
 
 // Add records a use.
@@ -164,7 +169,22 @@ func (u *TokenUses) wrote(ch *storage.Change) {
 func (u *TokenUses) Depends() Depends {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return Depends{slices.Clone(u.all), u.over, slices.Clone(u.named)}
+	return Depends{slices.Clone(u.all), u.over, slices.Clone(u.named), u.maker}
+}
+
+// GivesKey records that the result of the operation has a new key.
+func (op *Op) GivesKey() {
+	if op.pending == nil {
+		return
+	}
+	for u := &op.pending.Uses; u != nil; u = u.outer {
+		if u.by.Application() == nil {
+			continue
+		}
+		u.mu.Lock()
+		u.maker = u.by.Credential()
+		u.mu.Unlock()
+	}
 }
 
 // Uses returns where the tokens are collected that the operation sees, or nil if

@@ -10,6 +10,7 @@ package identity
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -25,6 +26,9 @@ type Identity struct {
 	// Claims maps the name of a claim, or a JSON Pointer, to the value that the
 	// claim must have: a string, a json.Number or a bool.
 	Claims map[string]any `json:"claims"`
+	// Mark distinguishes the identity from an equal one that was removed earlier. It is
+	// set when the identity is stored.
+	Mark string `json:"mark,omitempty"`
 }
 
 // Read reads an identity from its JSON form. [Check] finds the problems of its values.
@@ -83,11 +87,24 @@ func within(a, b []Identity) bool {
 	})
 }
 
-// Clone returns a copy of a list that shares no map with it.
+// Clone returns a copy of a list that shares no map with it. The copies have no marks.
 func Clone(list []Identity) []Identity {
 	out := slices.Clone(list)
 	for i := range out {
-		out[i].Claims = maps.Clone(out[i].Claims)
+		out[i].Claims, out[i].Mark = maps.Clone(out[i].Claims), ""
+	}
+	return out
+}
+
+// Marked returns a copy of a list in which each identity has a mark: that of the equal
+// identity in old, or a new one.
+func Marked(list, old []Identity) []Identity {
+	out := Clone(list)
+	for i := range out {
+		at := slices.IndexFunc(old, func(id Identity) bool { return id.Mark != "" && Equal(id, out[i]) })
+		if out[i].Mark = rand.Text(); at >= 0 {
+			out[i].Mark = old[at].Mark
+		}
 	}
 	return out
 }

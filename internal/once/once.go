@@ -93,15 +93,14 @@ func (key *Key) check() error {
 }
 
 // hash returns the stored form of a key. It includes the caller: the session
-// or application, and the user that it acts for. A caller whose credential ends has
-// its own requests, because the response to another caller may hold a key that lasts.
+// or application, and the user that it acts for.
 func (key *Key) hash(id core.Identity) storage.Key {
 	holder := id.ApplicationID()
 	if id.Session() != (uuid.UUID{}) {
 		holder = id.Session()
 	}
 	actor, _, _ := id.Actor()
-	return sha256.Sum256([]byte(holder.String() + actor.String() + id.ShortLived() + "\x00" + key.Scope + "\x00" + key.Key))
+	return sha256.Sum256([]byte(holder.String() + actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
 }
 
 // request is a request with an idempotency key in progress.

@@ -25,6 +25,9 @@ const rowsAtOnce = 16
 // logged. A replay of a write's response is not, because the write was.
 func Judge(ctx context.Context, op *core.Op, on *core.Depends) error {
 	uses := on.Uses
+	if mark := op.ShortLived(); on.Maker != "" && mark != "" && mark != on.Maker {
+		return fault.New(fault.ErrForbidden, "the stored answer has a key, and a caller with a JWT or with a key that ends gets only keys that it has made itself")
+	}
 	if on.TooMany {
 		return fault.ErrWithdrawn
 	}

@@ -98,6 +98,7 @@ func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, 
 	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Credential()}); err != nil {
 		return nil, err
 	}
+	op.GivesKey()
 	return s, op.SaveRecord(ctx, audit.Create, "", &rec)
 }
 

@@ -304,23 +304,45 @@ func TestApplicationKeys(t *testing.T) {
 	}
 }
 
-// The response to a caller whose key lasts is not repeated to a caller whose key ends:
-// it may have a key in it.
+// All keys of an application share idempotency keys, so that a call can be repeated
+// with the next key. But the response with a new key is not repeated to a caller whose
+// own key ends, unless that caller has made it.
 func TestIdempotencyKeysOfKeysThatEnd(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	app, lasting := given.NewApplication(t, v, vault.ApplicationParams{Name: "manager", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}})
-	short := must.Get(v.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{ExpiresAt: v.Clock.Now().Add(time.Hour)}))(t)
+	other, _ := given.NewApplication(t, v, vault.ApplicationParams{Name: "other", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
+	ends := must.Get(v.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{ExpiresAt: v.Clock.Now().Add(time.Hour)}))(t)
 	second := must.Get(v.Owner.CreateApplicationKey(t.Context(), app.ID, vault.ApplicationKeyParams{}))(t)
-	once := func(c *vault.Client) bool {
-		_, replayed, err := c.Once(t.Context(), vault.IdempotencyKey{Scope: "keys", Key: "k"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) {
-			return vault.StoredResponse{Status: 201}, nil
+	short := given.Authenticated(t, v.Vault, ends.Key)
+	once := func(c *vault.Client, key string, do func(context.Context, *vault.Client) error) (bool, error) {
+		_, replayed, err := c.Once(t.Context(), vault.IdempotencyKey{Scope: "keys", Key: key}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+			return vault.StoredResponse{Status: 201}, do(ctx, c)
 		})
-		must.Do(t, err)
-		return replayed
+		return replayed, err
 	}
-	given.Same(t, "first", once(lasting), false)
-	given.Same(t, "with a key that ends", once(given.Authenticated(t, v.Vault, short.Key)), false)
-	given.Same(t, "with it again", once(given.Authenticated(t, v.Vault, short.Key)), true)
-	given.Same(t, "with another key that lasts", once(given.Authenticated(t, v.Vault, second.Key)), true)
+	nothing := func(context.Context, *vault.Client) error { return nil }
+	makesKey := func(ctx context.Context, c *vault.Client) error {
+		return must.Err(c.CreateApplicationKey(ctx, other.ID, vault.ApplicationKeyParams{}))
+	}
+	for _, c := range []struct {
+		what     string
+		by       *vault.Client
+		key      string
+		do       func(context.Context, *vault.Client) error
+		replayed bool
+		err      error
+	}{
+		{"without a key", lasting, "a", nothing, false, nil},
+		{"without a key, with a key that ends", short, "a", nothing, true, nil},
+		{"with a key", lasting, "b", makesKey, false, nil},
+		{"with a key, with a key that ends", short, "b", makesKey, false, vault.ErrForbidden},
+		{"with a key, with another key that lasts", given.Authenticated(t, v.Vault, second.Key), "b", makesKey, true, nil},
+		{"with a key of a key that ends", short, "c", makesKey, false, nil},
+		{"with a key of a key that ends, with it again", short, "c", makesKey, true, nil},
+	} {
+		replayed, err := once(c.by, c.key, c.do)
+		must.Match(t, c.what, err, c.err)
+		given.Same(t, c.what, replayed, c.replayed)
+	}
 }
