@@ -26,6 +26,7 @@ type exchange struct {
 	w      http.ResponseWriter
 	r      *http.Request // its context has the trace
 	caller core.Caller
+	jwt    string // that identified the caller, with its application; or ""
 	line   trace.Line
 	broken bool // the response was cut off
 }

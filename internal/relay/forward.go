@@ -101,6 +101,11 @@ func (x *exchange) serve() (err error) {
 // tunnel, because the client has checked the certificate of that host.
 func (x *exchange) inside(in *tunnel) error {
 	x.caller = in.caller
+	if in.jwt != "" { // its issuer may have removed the key that signed it
+		if err := x.identify(in.jwt); err != nil {
+			return err
+		}
+	}
 	if !in.slot.work() {
 		return fault.New(fault.ErrBusy, "the tunnel has been closed for another tenant")
 	}
@@ -129,12 +134,29 @@ func (x *exchange) plain() error {
 // a JWT if the user is the id of an application. The request counts against the
 // caller's limit.
 func (x *exchange) authenticate() error {
-	ctx := x.r.Context()
 	user, key, _ := (&http.Request{Header: http.Header{"Authorization": x.r.Header["Proxy-Authorization"]}}).BasicAuth()
 	if !ids.ValidKey(key) {
 		key = user + ":" + key
 	}
-	caller, err := x.Relay.Vault.Authenticate(ctx, key)
+	if err := x.identify(key); err != nil {
+		return err
+	}
+	if x.caller.ByWorkload() {
+		x.jwt = key
+	}
+	if err := x.count(1); err != nil { // refusals count too
+		return err
+	}
+	if err := MayForward(x.caller.Grant()); err != nil {
+		x.caller.Denied(x.r.Context(), "ForwardProxy", access.TokenUse, err)
+		return err
+	}
+	return nil
+}
+
+// identify sets the caller that a key, or a JWT with its application, identifies.
+func (x *exchange) identify(key string) error {
+	caller, err := x.Relay.Vault.Authenticate(x.r.Context(), key)
 	if err != nil {
 		return err
 	}
@@ -142,13 +164,6 @@ func (x *exchange) authenticate() error {
 		caller.Identity = caller.From(at.Addr().Unmap().WithZone("").String())
 	}
 	x.caller = caller
-	if err := x.count(1); err != nil { // refusals count too
-		return err
-	}
-	if err := MayForward(caller.Grant()); err != nil {
-		caller.Denied(ctx, "ForwardProxy", access.TokenUse, err)
-		return err
-	}
 	return nil
 }
 

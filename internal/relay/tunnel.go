@@ -59,7 +59,7 @@ func (x *exchange) open(room *admission.Room, host string, server *http.Server) 
 	if err != nil {
 		return false, err
 	}
-	inner := &tunnel{Conn: raw, Addr: raw.LocalAddr(), from: buffered, caller: x.caller, host: host, slot: place}
+	inner := &tunnel{Conn: raw, Addr: raw.LocalAddr(), from: buffered, caller: x.caller, jwt: x.jwt, host: host, slot: place}
 	inner.leave = sync.OnceFunc(func() {
 		place.give()
 		room.Leave()
@@ -82,6 +82,7 @@ type tunnel struct {
 	net.Addr
 	from   io.Reader // bytes that the server has read already, then the connection
 	caller core.Caller
+	jwt    string // that identified the caller, with its application; or ""
 	host   string
 	slot   *slot
 	leave  func()
