@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -179,6 +180,9 @@ type ExplainParams struct {
 	// TokenID names a token instead. Only the tenant itself may use it, so that the
 	// holder of a management key does not learn which ids exist.
 	TokenID string `json:"-"`
+	// JWT, of a workload, is verified and compared with the identities of the
+	// application. Permission may then be left out.
+	JWT string `json:"jwt,omitempty"`
 }
 
 // UnmarshalJSON is strict, as [TokenParams.UnmarshalJSON] is.
@@ -188,6 +192,7 @@ func (p *ExplainParams) UnmarshalJSON(data []byte) error {
 		p.SessionID = readID(r, "session_id")
 		p.Permission = Permission(r.Text("permission"))
 		p.Containers = r.Texts("containers")
+		p.JWT = r.Text("jwt")
 	})
 }
 
@@ -219,6 +224,18 @@ type Explanation struct {
 	// Looks are the evaluations of the rules: for each container, the rules of the
 	// application or session, and for a session also the rules of its authorizer.
 	Looks []RuleLook `json:"looks,omitempty"`
+	// Identities are the comparisons of [ExplainParams].JWT with the identities of the
+	// application, in their order. One must match.
+	Identities []IdentityLook `json:"identities,omitempty"`
+}
+
+// IdentityLook is the comparison of a JWT with an identity of an application.
+type IdentityLook struct {
+	Issuer   string `json:"issuer"`
+	Audience string `json:"audience"`
+	Matches  bool   `json:"matches"`
+	// Reason says why the identity does not match. It names a claim, and never its value.
+	Reason string `json:"reason,omitempty"`
 }
 
 // RuleLook is the evaluation of one holder's rules for one container. A token in
@@ -278,7 +295,7 @@ func (r AskedRule) Text() string {
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
 	return run(ctx, c, &core.VerbExplain, func(ctx context.Context, op *core.Op) (*Explanation, error) {
 		a, err := applications.Ask(ctx, op, applications.Question{
-			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID,
+			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID, JWT: p.JWT,
 		})
 		if err != nil {
 			return nil, err
@@ -286,6 +303,9 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 		e := &Explanation{Permission: p.Permission, Allowed: a.Allowed, Transform: Transform(a.Transform.String()), Destinations: a.To, Reason: a.Reason}
 		for _, l := range a.Looks {
 			e.Looks = append(e.Looks, lookOf(l))
+		}
+		for _, l := range a.Identities {
+			e.Identities = append(e.Identities, IdentityLook(l))
 		}
 		return e, nil
 	})
@@ -315,17 +335,21 @@ func lookOf(l applications.Look) RuleLook {
 //	  the plain permission is not asked
 func (e *Explanation) String() string {
 	var b strings.Builder
+	asked := cmp.Or(string(e.Permission), "the JWT")
 	switch {
 	case !e.Allowed:
-		fmt.Fprintf(&b, "%s is refused\n", e.Permission)
+		fmt.Fprintf(&b, "%s is refused\n", asked)
 	case len(e.Destinations) > 0:
-		fmt.Fprintf(&b, "%s is allowed: %s\n", e.Permission, onlyTo(e.Destinations))
+		fmt.Fprintf(&b, "%s is allowed: %s\n", asked, onlyTo(e.Destinations))
 	case e.Transform == "":
-		fmt.Fprintf(&b, "%s is allowed\n", e.Permission)
+		fmt.Fprintf(&b, "%s is allowed\n", asked)
 	default:
-		fmt.Fprintf(&b, "%s is allowed: %s\n", e.Permission, e.Transform)
+		fmt.Fprintf(&b, "%s is allowed: %s\n", asked, e.Transform)
 	}
 	b.WriteString(e.Reason + "\n")
+	for i, l := range e.Identities {
+		fmt.Fprintf(&b, "\nidentity %d of %s: %s\n", i+1, l.Issuer, cmp.Or(l.Reason, "matches"))
+	}
 	for i := range e.Looks {
 		e.Looks[i].write(&b)
 	}

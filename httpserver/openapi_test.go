@@ -181,7 +181,7 @@ var describedTypes = map[string]reflect.Type{
 		ID uuid.UUID `json:"id"`
 	}](), "Permission": reflect.TypeFor[vault.PermissionInfo](),
 	"ExplainParams": reflect.TypeFor[vault.ExplainParams](), "Explanation": reflect.TypeFor[vault.Explanation](),
-	"RuleLook": reflect.TypeFor[vault.RuleLook](), "AskedRule": reflect.TypeFor[vault.AskedRule](),
+	"RuleLook": reflect.TypeFor[vault.RuleLook](), "IdentityLook": reflect.TypeFor[vault.IdentityLook](), "AskedRule": reflect.TypeFor[vault.AskedRule](),
 	"Tenant": reflect.TypeFor[vault.Tenant](), "TenantSettings": reflect.TypeFor[vault.TenantSettings](), "TenantParams": reflect.TypeFor[vault.TenantParams](),
 	"Reactor": reflect.TypeFor[vault.Reactor](), "ReactorPage": reflect.TypeFor[vault.Page[vault.Reactor]](),
 	"ReactorParams": reflect.TypeFor[vault.ReactorParams](), "ReactorPatch": reflect.TypeFor[vault.ReactorParams](),

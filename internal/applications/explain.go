@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/identity"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
@@ -22,6 +24,7 @@ type Question struct {
 	Permission               string
 	Containers               []string
 	TokenID                  string // instead of containers
+	JWT                      string // of a workload; the permission may then be left out
 }
 
 // The holders of rules. A session has the rules it was granted, limited to
@@ -38,9 +41,17 @@ type Answer struct {
 	Transform access.Transform // what the caller sees; None if the permission is not on tokens
 	// To are the destinations of a use that shows nothing to the caller. Nil
 	// means no limit.
-	To     access.Destinations
-	Reason string // one sentence
-	Looks  []Look
+	To         access.Destinations
+	Reason     string // one sentence
+	Looks      []Look
+	Identities []IdentityLook // with a JWT
+}
+
+// IdentityLook is the comparison of a JWT with an identity.
+type IdentityLook struct {
+	Issuer, Audience string
+	Matches          bool
+	Reason           string // why not
 }
 
 // Look is the evaluation of one holder's rules for one container.
@@ -74,7 +85,11 @@ func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
 		q.Containers = row.Containers
 		seen = append(seen, core.Entity{Type: row.Type, ID: row.ID, Use: &core.TokenUse{ID: row.ID, Ord: uuid.UUID(row.Ord)}})
 	}
-	return h.explain(&q), op.LogReads(ctx, audit.Read, seen...)
+	a := h.explain(&q)
+	if q.JWT != "" {
+		h.compare(ctx, op, q.JWT, a)
+	}
+	return a, op.LogReads(ctx, audit.Read, seen...)
 }
 
 // check validates the question, and converts the containers to their stored
@@ -85,6 +100,13 @@ func (q *Question) check() error {
 		bad.Add("application_id", "an application or a session is required, and not both")
 	}
 	switch {
+	case q.JWT != "" && q.ApplicationID == (uuid.UUID{}):
+		bad.Add("jwt", "goes with application_id: only applications have identities")
+	case len(q.JWT) > identity.MaxJWT:
+		bad.Add("jwt", "must have at most %d bytes", identity.MaxJWT)
+	}
+	switch {
+	case q.Permission == "" && q.JWT != "" && len(q.Containers) == 0 && q.TokenID == "":
 	case !access.Known(q.Permission):
 		bad.Add("permission", "must be a known permission, such as token:read")
 	case !access.OnTokens(q.Permission):
@@ -108,6 +130,8 @@ type holder struct {
 	grant  *access.Grant
 	rules  [][]access.Rule // its own rules, and the rules of its authorizer
 	ended  string          // why it may do nothing, or empty
+
+	identities []identity.Identity
 }
 
 func findHolder(ctx context.Context, op *core.Op, q *Question) (*holder, error) {
@@ -119,7 +143,7 @@ func findHolder(ctx context.Context, op *core.Op, q *Question) (*holder, error) 
 		return nil, err
 	}
 	h := &holder{entity: core.Entity{Type: audit.Application, ID: q.ApplicationID.String()}, of: HolderApplication,
-		grant: id.Grant(), rules: [][]access.Rule{id.Rules()}}
+		grant: id.Grant(), rules: [][]access.Rule{id.Rules()}, identities: id.Application().Identities}
 	if id.Live(op.Now) != nil {
 		h.ended = "The application has expired."
 	}
@@ -164,7 +188,7 @@ func findSession(ctx context.Context, op *core.Op, id uuid.UUID) (*holder, error
 
 func (h *holder) explain(q *Question) *Answer {
 	a := &Answer{Reason: h.ended}
-	if h.ended != "" {
+	if h.ended != "" || q.Permission == "" {
 		return a
 	}
 	if !access.OnTokens(q.Permission) {
@@ -179,6 +203,52 @@ func (h *holder) explain(q *Question) *Answer {
 	}
 	a.Reason = a.reason(q.Permission)
 	return a
+}
+
+// compare adds to an answer whether the application may be used with a JWT, and why.
+// A JWT that is refused may do nothing, whatever the rights of the application are.
+func (h *holder) compare(ctx context.Context, op *core.Op, jwt string, a *Answer) {
+	claims, problem := identity.Unverified(jwt)
+	fits := 0
+	for i, id := range h.identities {
+		look := IdentityLook{Issuer: id.Issuer, Audience: id.Audience}
+		if problem == nil {
+			err := identity.Match(id, claims)
+			if look.Matches = err == nil; err != nil {
+				look.Reason = sentence(err)
+			} else if fits == 0 {
+				fits = i + 1
+			}
+		}
+		a.Identities = append(a.Identities, look)
+	}
+	refused := ""
+	switch {
+	case h.ended != "":
+		return
+	case problem != nil:
+		refused = sentence(problem)
+	case fits == 0:
+		refused = "No identity of the application matches the JWT."
+	case op.Vault.VerifyJWT == nil:
+		refused = "The claims match, but this process has no issuers, so it cannot verify the JWT."
+	default:
+		if _, err := op.Vault.VerifyJWT(ctx, jwt); err != nil {
+			refused = "The claims match, but the JWT is refused: " + strings.TrimPrefix(err.Error(), "vaultoidc: ") + "."
+		}
+	}
+	switch {
+	case refused != "":
+		a.Allowed, a.Transform, a.To, a.Reason = false, access.None, nil, refused
+	case a.Reason == "":
+		a.Allowed, a.Reason = true, fmt.Sprintf("Identity %d of the application matches the JWT, which is valid.", fits)
+	}
+}
+
+// sentence returns the text of an error as a sentence.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 func (h *holder) look(l access.Look) Look {

@@ -1,7 +1,9 @@
 package identity
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -19,31 +21,48 @@ var errNotJWT = errors.New("this is not a JWT")
 // Peek returns the issuer that a JWT names. Nothing about the JWT is verified, so the
 // issuer only selects who verifies it.
 func Peek(jwt string) (issuer string, err error) {
+	_, issuer, err = payloadOf(jwt)
+	return issuer, err
+}
+
+// Unverified returns the claims of a JWT for an explanation. Nothing about the JWT is
+// verified.
+func Unverified(jwt string) (claims map[string]any, err error) {
+	payload, _, err := payloadOf(jwt)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.UseNumber()
+	return claims, d.Decode(&claims)
+}
+
+// payloadOf returns the payload of a JWT, which is a JSON object with an issuer.
+func payloadOf(jwt string) (payload []byte, issuer string, err error) {
 	if len(jwt) > MaxJWT {
-		return "", errNotJWT
+		return nil, "", errNotJWT
 	}
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {
-		return "", errNotJWT
+		return nil, "", errNotJWT
 	}
 	for _, part := range parts {
 		if part == "" || strings.Trim(part, base64url) != "" {
-			return "", errNotJWT
+			return nil, "", errNotJWT
 		}
 	}
-	payload, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
-	if err != nil {
-		return "", errNotJWT
+	if payload, err = base64.RawURLEncoding.Strict().DecodeString(parts[1]); err != nil {
+		return nil, "", errNotJWT
 	}
 	claims, err := jsonx.Parse(payload, jsonx.Limits{Depth: maxDepth})
 	if err != nil {
-		return "", errNotJWT
+		return nil, "", errNotJWT
 	}
 	iss := claims.Get("iss")
 	if iss.Kind() != jsonx.String || iss.Text() == "" {
-		return "", errNotJWT
+		return nil, "", errNotJWT
 	}
-	return iss.Text(), nil
+	return payload, iss.Text(), nil
 }
 
 // base64url are the characters of a part. The decoder would skip line breaks.

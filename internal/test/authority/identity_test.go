@@ -196,6 +196,65 @@ func TestWorkloads(t *testing.T) {
 			must.Get(w.owner.PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("other")}))(t)
 			given.Same(t, "without the identity", works(t, w.nodes[0], s.SessionKey), false)
 		},
+		"an identity that comes back is a new one": func(t *testing.T, w *world) {
+			ctx := t.Context()
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			c := given.Authenticated(t, w.nodes[0], app.ID.String()+":"+w.jwt)
+			s := must.Get(given.Authenticated(t, w.nodes[0], w.application(t, "public", vault.ApplicationPublic, "token:create").Key).CreateSession(ctx))(t)
+			must.Do(t, c.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.clock.Now().Add(time.Hour)}))
+			must.Get(w.owner.PatchApplication(ctx, app.ID, vault.JSON(`{"name":"renamed"}`)))(t)
+			p := must.Get(w.owner.GetApplication(ctx, app.ID))(t).Params()
+			must.Get(w.owner.ReplaceApplication(ctx, app.ID, p))(t)
+			given.Same(t, "a session, when the identity stays", works(t, w.nodes[0], s.SessionKey), true)
+			must.Get(w.owner.PatchApplication(ctx, app.ID, vault.JSON(`{"identities":null}`)))(t)
+			given.Same(t, "a session without the identity", works(t, w.nodes[0], s.SessionKey), false)
+			must.Get(w.owner.PatchApplication(ctx, app.ID, map[string]any{"identities": trusting("ci")}))(t)
+			given.Same(t, "a session from before", works(t, w.nodes[0], s.SessionKey), false)
+			given.Same(t, "the JWT", works(t, w.nodes[0], app.ID.String()+":"+w.jwt), true)
+			given.Same(t, "checks, because the JWT is not remembered for the new identity", int(w.issuers.checks.Load()), 2)
+		},
+		"a stored key is not repeated to a JWT": func(t *testing.T, w *world) {
+			ctx := t.Context()
+			app := workload(t, w, vault.ApplicationManagement, "application:update")
+			k := must.Get(w.owner.CreateApplicationKey(ctx, app.ID, vault.ApplicationKeyParams{}))(t)
+			for _, key := range []string{k.Key, app.ID.String() + ":" + w.jwt} {
+				_, _, err := given.Authenticated(t, w.nodes[0], key).Once(ctx, vault.IdempotencyKey{Scope: "keys", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+					made, err := c.CreateApplicationKey(ctx, w.app.ID, vault.ApplicationKeyParams{})
+					if err != nil {
+						return vault.StoredResponse{}, err
+					}
+					return vault.StoredResponse{Status: 201, Body: []byte(made.Key)}, nil
+				})
+				must.Match(t, "by "+key[:7], err, map[bool]error{true: vault.ErrForbidden}[key != k.Key])
+			}
+		},
+		"Explain compares identities": func(t *testing.T, w *world) {
+			ctx, end := t.Context(), w.clock.Now().Add(time.Hour)
+			app := workload(t, w, vault.ApplicationPrivate, "token:create")
+			must.Get(w.owner.PatchApplication(ctx, app.ID, map[string]any{"identities": append(trusting("other"), trusting("ci")...)}))(t)
+			for what, c := range map[string]struct {
+				jwt, reason string
+				matches     [2]bool
+				allowed     bool
+			}{
+				"a good JWT":      {w.jwt, "Identity 2 of the application matches the JWT, which is valid.", [2]bool{false, true}, true},
+				"another subject": {jwt(issuer, "evil", end, "good"), "No identity of the application matches the JWT.", [2]bool{}, false},
+				"a bad signature": {jwt(issuer, "ci", end, "bad"), "The claims match, but the JWT is refused: the signature is wrong.", [2]bool{false, true}, false},
+				"no JWT":          {"x", "This is not a JWT.", [2]bool{}, false},
+			} {
+				e := must.Get(w.owner.Explain(ctx, vault.ExplainParams{ApplicationID: app.ID, JWT: c.jwt}))(t)
+				given.Same(t, what+", allowed", e.Allowed, c.allowed)
+				given.Same(t, what+", reason", e.Reason, c.reason)
+				given.Same(t, what+", matches", [2]bool{e.Identities[0].Matches, e.Identities[1].Matches}, c.matches)
+				refused := must.Get(w.owner.Explain(ctx, vault.ExplainParams{ApplicationID: app.ID, JWT: c.jwt, Permission: "token:create", Containers: []string{"/"}}))(t)
+				given.Same(t, what+", to create a token", refused.Allowed, c.allowed)
+			}
+			e := must.Get(w.owner.Explain(ctx, vault.ExplainParams{ApplicationID: app.ID, JWT: w.jwt}))(t)
+			given.Same(t, "text", e.String(), "the JWT is allowed\nIdentity 2 of the application matches the JWT, which is valid.\n\nidentity 1 of "+issuer+": The claim sub has another value.\n\nidentity 2 of "+issuer+": matches\n")
+			given.WantFields(t, "of a session", must.Err(w.owner.Explain(ctx, vault.ExplainParams{SessionID: app.ID, JWT: w.jwt, Permission: "token:create", Containers: []string{"/"}})), "jwt")
+			given.WantFields(t, "a long JWT", must.Err(w.owner.Explain(ctx, vault.ExplainParams{ApplicationID: app.ID, JWT: strings.Repeat("x", 8<<10+1)})), "jwt")
+			given.WantFields(t, "nothing", must.Err(w.owner.Explain(ctx, vault.ExplainParams{ApplicationID: app.ID})), "permission")
+		},
 		"identities are checked": func(t *testing.T, w *world) {
 			p := vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Identities: trusting("ci")}
 			given.WantFields(t, "public", must.Err(w.owner.CreateApplication(t.Context(), p)), "identities")

@@ -65,6 +65,7 @@ var all = []any{
 	new(vault.Held),
 	new(vault.IdempotencyKey),
 	new(vault.Identity),
+	new(vault.IdentityLook),
 	new(vault.ImportOptions),
 	new(vault.ImportResult),
 	new(vault.Info),
