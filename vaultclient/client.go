@@ -58,6 +58,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -67,21 +68,17 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-// Client calls a vault over HTTP with one API key. It is safe for concurrent
+// Client calls a vault over HTTP with one API key, or with those of [Options.Key]. It is safe for concurrent
 // use and does not need to be closed. Printing it shows the URL of the vault,
 // never the key.
 type Client struct {
 	base *url.URL
-	key  secret
+	key  func(context.Context) (string, error) // fmt prints only its address
 	opts Options
 	name headerNames
 }
 
 var _ vault.API = (*Client)(nil)
-
-// secret is text that cannot be printed by accident, because fmt prints only
-// the address of a function.
-type secret func() string
 
 // headerNames are the names of the API's headers.
 type headerNames struct {
@@ -102,20 +99,31 @@ func namesOf(prefix string) headerNames {
 
 // New returns a client for the vault at a URL. The URL may have a path, if
 // the handler is mounted below one. The key belongs to an application or a
-// session. opts may be nil.
+// session, or is the id of an application, a colon and a JWT. With [Options.Key],
+// it must be empty. opts may be nil.
 //
 // New rejects plain http unless the host is this machine, because the key
 // would be sent unencrypted; see [Options.AllowPlainHTTP]. New sends no
 // request, so a wrong key fails at the first call.
 func New(baseURL, key string, opts *Options) (*Client, error) {
+	if opts != nil && opts.Key != nil {
+		if key != "" {
+			return nil, errors.New("vaultclient: an API key and Options.Key are two ways to a key; give one of them")
+		}
+		return newClient(baseURL, opts.Key, opts)
+	}
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	return newClient(baseURL, key, opts)
+	return newClient(baseURL, always(key), opts)
+}
+
+func always(key string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return key, nil }
 }
 
 // newClient returns a client. The key may be empty.
-func newClient(baseURL, key string, opts *Options) (*Client, error) {
+func newClient(baseURL string, key func(context.Context) (string, error), opts *Options) (*Client, error) {
 	o, err := opts.complete()
 	if err != nil {
 		return nil, err
@@ -131,7 +139,7 @@ func newClient(baseURL, key string, opts *Options) (*Client, error) {
 	default:
 		o.Transport = sharedTransport()
 	}
-	return &Client{base: base, key: func() string { return key }, opts: o, name: namesOf(o.Prefix)}, nil
+	return &Client{base: base, key: key, opts: o, name: namesOf(o.Prefix)}, nil
 }
 
 // Anonymous calls a vault over HTTP without an API key. It can only invoke
@@ -139,9 +147,12 @@ func newClient(baseURL, key string, opts *Options) (*Client, error) {
 type Anonymous struct{ client *Client }
 
 // NewAnonymous is [New] without a key. It is a separate function, so that a
-// key that is missing by mistake does not go unnoticed.
+// key that is missing by mistake does not go unnoticed. [Options.Key] must be nil.
 func NewAnonymous(baseURL string, opts *Options) (*Anonymous, error) {
-	c, err := newClient(baseURL, "", opts)
+	if opts != nil && opts.Key != nil {
+		return nil, errors.New("vaultclient: NewAnonymous takes no Options.Key")
+	}
+	c, err := newClient(baseURL, always(""), opts)
 	if err != nil {
 		return nil, err
 	}

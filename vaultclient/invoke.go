@@ -168,8 +168,12 @@ func (c *Client) proxyHeader(ctx context.Context, p *vault.ProxyCall) (http.Head
 	if p.Key != "" {
 		destination = ""
 	}
+	apiKey, err := c.apiKey(ctx)
+	if err != nil {
+		return nil, err
+	}
 	setAll(header.Set, map[string]string{
-		c.name.apiKey: c.key(), c.name.proxyKey: p.Key, c.name.proxyURL: destination,
+		c.name.apiKey: apiKey, c.name.proxyKey: p.Key, c.name.proxyURL: destination,
 		c.name.proxyKeepAlive: p.KeepAlive, c.name.proxyConnection: p.Connection,
 	})
 	c.setTrace(ctx, header)

@@ -19,6 +19,12 @@ import (
 
 // Options configures a [Client]. The zero value is safe and complete.
 type Options struct {
+	// Key, if set, returns the API key of each request, in place of the key of [New],
+	// which must then be empty. It is called for each attempt, possibly from several
+	// goroutines. [IdentityFile] returns one for a workload with a JWT. An error fails
+	// the call.
+	Key func(context.Context) (string, error)
+
 	// Transport sends the requests, with its own TLS settings, proxies and
 	// connection pool. By default, all clients share a transport that trusts
 	// the system's certificate authorities and keeps up to 100 idle
@@ -89,7 +95,6 @@ const (
 	defaultMinDelay  = 100 * time.Millisecond
 	defaultMaxDelay  = 5 * time.Second
 	maxAttempts      = 100
-	maxKey           = 1000 // bytes of an API key
 )
 
 // complete checks options and returns them with defaults in place of zero
@@ -159,15 +164,6 @@ func parseBase(text string, plain bool) (*url.URL, error) {
 	base := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: strings.TrimRight(u.Path, "/")}
 	base.RawPath = strings.TrimRight(u.EscapedPath(), "/")
 	return base, nil
-}
-
-// checkKey rejects text that cannot be an API key or cannot be sent in a
-// header.
-func checkKey(key string) error {
-	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("vaultclient: the API key must have 1 to 1000 visible ASCII characters")
-	}
-	return nil
 }
 
 // textIn reports whether all strings of parameters are valid UTF-8. JSON

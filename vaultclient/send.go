@@ -209,7 +209,11 @@ func (c *Client) request(ctx context.Context, r *request, key string) (*http.Req
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set(c.name.apiKey, c.key())
+	apiKey, err := c.apiKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(c.name.apiKey, apiKey)
 	req.Header.Set("User-Agent", c.opts.UserAgent)
 	req.Header.Set("Accept", contentJSON)
 	setAll(req.Header.Set, map[string]string{"Content-Type": r.typ, c.name.idempotencyKey: key})
