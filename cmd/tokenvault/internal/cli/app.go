@@ -26,7 +26,9 @@ func appCommands() []*command {
 			about: `The key is printed once and not stored. A public application may hold
 				token:create and token:update, a private application all permissions on tokens,
 				and a management application all other permissions. --rules names a file with a
-				JSON array of access rules.`,
+				JSON array of access rules, and --identities one with a JSON array of the
+				workloads that may act as the application with a JWT, which needs --url, because
+				only a server knows its issuers: see docs/identity.md.`,
 			example: "tokenvault app create --name Checkout --type private --permission token:create,token:use --tenant Acme",
 			setup:   flagged((*appFlags).flags, createApp),
 		},
@@ -75,6 +77,7 @@ var appColumns = []column[*vault.Application]{
 	{"CREATED", func(a *vault.Application) string { return shell.TimeText(a.CreatedAt) }},
 	{"EXPIRES", func(a *vault.Application) string { return shell.TimeText(a.ExpiresAt) }},
 	{"RULES", func(a *vault.Application) string { return rulesText(a.Rules) }},
+	{"IDENTITIES", func(a *vault.Application) string { return identitiesText(a.Identities) }},
 	{"KEY", func(a *vault.Application) string { return a.Key }},
 }
 
@@ -106,10 +109,24 @@ func rulesText(rules []vault.AccessRule) string {
 	return "\n" + b.String()
 }
 
+// identitiesText returns one line for each identity.
+func identitiesText(identities []vault.Identity) string {
+	var b strings.Builder
+	for _, id := range identities {
+		claims, _ := json.Marshal(id.Claims) // strings, numbers and booleans
+		fmt.Fprintf(&b, "%s  %s  %s\n", id.Issuer, id.Audience, claims)
+	}
+	if len(identities) == 0 {
+		return ""
+	}
+	return "\n" + b.String()
+}
+
 // appFlags are the flags that describe an application.
 type appFlags struct {
-	name, typ, rules, expires string
-	permissions               serve.List
+	name, typ, rules, identities, expires string
+	permissions                           serve.List
+	noKey                                 bool
 }
 
 func (p *appFlags) flags(f *flag.FlagSet) {
@@ -117,7 +134,9 @@ func (p *appFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.typ, "type", "", "`type`: public, private or management")
 	f.Func("permission", "`permissions`, separated by commas", p.permissions.Set)
 	f.StringVar(&p.rules, "rules", "", "`file` with access rules as a JSON array")
-	f.StringVar(&p.expires, "expires-at", "", "`time` at which the key stops working, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
+	f.StringVar(&p.identities, "identities", "", "`file` with identities of workloads as a JSON array")
+	f.BoolVar(&p.noKey, "no-key", false, "create no API key")
+	f.StringVar(&p.expires, "expires-at", "", "`time` at which the application stops working, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
 }
 
 func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
@@ -132,19 +151,34 @@ func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
 	if app.ExpiresAt, err = shell.ParseTime("expires-at", p.expires, now, 1); err != nil {
 		return app, err
 	}
-	if p.rules == "" {
-		return app, nil
+	if p.noKey {
+		app.CreateKey = new(false)
 	}
-	text, err := os.ReadFile(filepath.Clean(p.rules))
-	if err != nil {
-		return app, err
+	if err := readArray(p.rules, &app.Rules); err != nil {
+		return app, fmt.Errorf("--rules needs a JSON array of access rules: %w", err)
 	}
-	rules := json.NewDecoder(bytes.NewReader(text))
-	rules.DisallowUnknownFields() // a misspelled limit would be no limit
-	if err := rules.Decode(&app.Rules); err != nil {
-		return app, shell.Usagef("the file of --rules is not a JSON array of access rules: %v", err)
+	if err := readArray(p.identities, &app.Identities); err != nil {
+		return app, fmt.Errorf("--identities needs a JSON array of identities: %w", err)
 	}
 	return app, nil
+}
+
+// readArray reads a file with a JSON array. It does nothing without a file.
+func readArray(file string, to any) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()             // the text of a number counts
+	d.DisallowUnknownFields() // a misspelled limit would be no limit
+	if err := d.Decode(to); err != nil {
+		return shell.Usagef("%v", err)
+	}
+	return nil
 }
 
 func createApp(c *call, p *appFlags) error {

@@ -149,7 +149,7 @@ func (p *program) run(ctx context.Context, args []string) error {
 // find returns the command that the arguments start with, and the other
 // arguments.
 func find(args []string) (*command, []string, error) {
-	for words := min(len(args), 2); words > 0; words-- {
+	for words := min(len(args), 3); words > 0; words-- {
 		name := strings.Join(args[:words], " ")
 		for _, cmd := range commands() {
 			if cmd.name == name {
@@ -157,13 +157,18 @@ func find(args []string) (*command, []string, error) {
 			}
 		}
 	}
-	if group := inGroup(args[0]); len(group) > 0 {
-		if len(args) > 1 {
-			if meant := shell.Suggestion(args[1], group); meant != "" {
-				return nil, nil, shell.Usagef("unknown command; did you mean tokenvault %s %s?", args[0], meant)
+	for words := min(len(args), 2); words > 0; words-- {
+		first := strings.Join(args[:words], " ")
+		group := inGroup(first)
+		if len(group) == 0 {
+			continue
+		}
+		if len(args) > words {
+			if meant := shell.Suggestion(args[words], group); meant != "" {
+				return nil, nil, shell.Usagef("unknown command; did you mean tokenvault %s %s?", first, meant)
 			}
 		}
-		return nil, nil, shell.Usagef("tokenvault %s takes one of: %s; see tokenvault help %s", args[0], strings.Join(group, ", "), args[0])
+		return nil, nil, shell.Usagef("tokenvault %s takes one of: %s; see tokenvault help %s", first, strings.Join(group, ", "), first)
 	}
 	if strings.HasPrefix(args[0], "-") {
 		return nil, nil, shell.Usagef("the command comes first, and its flags after it; see tokenvault --help")
@@ -171,7 +176,7 @@ func find(args []string) (*command, []string, error) {
 	return nil, nil, unknownCommand(args)
 }
 
-// inGroup returns the second words of the commands with a given first word.
+// inGroup returns the other words of the commands that begin with given words.
 func inGroup(first string) []string {
 	var group []string
 	for _, cmd := range commands() {

@@ -17,7 +17,7 @@ import (
 
 // command is a row of the table of commands.
 type command struct {
-	name    string // one or two words
+	name    string // one to three words
 	args    string // positional arguments, as in the synopsis
 	summary string // one line, without a full stop
 	about   string // paragraphs of the manual
@@ -43,8 +43,9 @@ func (cmd *command) bind(f *flag.FlagSet) action {
 // changes reports whether the command changes data of a tenant. All commands
 // do, except those listed here.
 func (cmd *command) changes() bool {
-	noun, verb, two := strings.Cut(cmd.name, " ")
-	if !two {
+	words := strings.Fields(cmd.name)
+	noun, verb := words[0], words[len(words)-1]
+	if len(words) == 1 {
 		return noun != "stats" && noun != "doctor" && noun != "export" && noun != "detokenize"
 	}
 	return noun != "log" && verb != "get" && verb != "list" && verb != "search"
@@ -136,7 +137,7 @@ func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
 // commands returns the table of commands.
 func commands() []*command {
 	return slices.Concat(
-		keyCommands(), tenantCommands(), tenantKeyCommands(), appCommands(), sessionCommands(), tokenCommands(), documentCommands(),
+		keyCommands(), tenantCommands(), tenantKeyCommands(), appCommands(), appKeyCommands(), sessionCommands(), tokenCommands(), documentCommands(),
 		reactorCommands(), proxyCommands(), forwardCommands(), logCommands(), sinkCommands(), evidenceCommands(), auditCommands(),
 		databaseCommands(), backupCommands(), moveCommands(), eraseCommands(), processCommands(),
 	)

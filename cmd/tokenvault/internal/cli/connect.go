@@ -35,6 +35,13 @@ const (
 	apiKeyVariable    = "TOKENVAULT_API_KEY"
 )
 
+// Environment variables of a workload, in place of an API key: the id of its
+// application, and the file of its JWT.
+const (
+	applicationVariable  = "TOKENVAULT_APPLICATION"
+	identityFileVariable = "TOKENVAULT_IDENTITY_FILE"
+)
+
 // target is the vault that a command works on.
 type target struct {
 	serve.Database
@@ -182,10 +189,16 @@ func (c *call) connect() (*opened, error) {
 		return nil, shell.Usagef("--tenant goes with --db; with --url the API key in %s says which tenant it is", apiKeyVariable)
 	}
 	key := c.getenv(apiKeyVariable)
-	if key == "" {
-		return nil, shell.Usagef("--url needs an API key in the environment variable %s", apiKeyVariable)
+	identity, err := c.identity()
+	switch {
+	case err != nil:
+		return nil, err
+	case key == "" && identity == nil:
+		return nil, shell.Usagef("--url needs an API key in the environment variable %s, or a workload's JWT with %s and %s", apiKeyVariable, applicationVariable, identityFileVariable)
+	case key != "" && identity != nil:
+		return nil, shell.Usagef("%s and %s are two ways to sign in; set one of them", apiKeyVariable, identityFileVariable)
 	}
-	client, err := vaultclient.New(c.target.url, key, &vaultclient.Options{Prefix: c.target.prefix, UserAgent: "tokenvault", AllowPlainHTTP: c.target.allowPlain})
+	client, err := vaultclient.New(c.target.url, key, &vaultclient.Options{Key: identity, Prefix: c.target.prefix, UserAgent: "tokenvault", AllowPlainHTTP: c.target.allowPlain})
 	if err != nil {
 		return nil, shell.Usagef("%v", err)
 	}
@@ -195,6 +208,21 @@ func (c *call) connect() (*opened, error) {
 	}
 	c.opened = &opened{api: client, client: client, name: at.Host}
 	return c.opened, nil
+}
+
+// identity returns the source of a workload's JWT, or nil if the environment has none.
+func (c *call) identity() (func(context.Context) (string, error), error) {
+	application, file := c.getenv(applicationVariable), c.getenv(identityFileVariable)
+	id, err := uuid.Parse(application)
+	switch {
+	case application == "" && file == "":
+		return nil, nil
+	case application == "" || file == "":
+		return nil, shell.Usagef("%s and %s belong together: set both", applicationVariable, identityFileVariable)
+	case err != nil:
+		return nil, shell.Usagef("%s must be the id of an application", applicationVariable)
+	}
+	return vaultclient.IdentityFile(id, file), nil
 }
 
 // openVault opens the database with the master key. It runs no jobs or

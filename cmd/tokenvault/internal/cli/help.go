@@ -18,11 +18,9 @@ func (p *program) help(args []string) error {
 		p.overview(p.Out)
 		return nil
 	}
-	if len(args) == 1 {
-		if group := inGroup(args[0]); len(group) > 0 {
-			p.list(p.Out, args[0]+" ")
-			return nil
-		}
+	if first := strings.Join(args, " "); len(inGroup(first)) > 0 {
+		p.list(p.Out, first+" ")
+		return nil
 	}
 	cmd, rest, err := find(args)
 	if err != nil {
@@ -39,7 +37,9 @@ const overviewText = `    The operator's tool for a vault. It accesses a vault i
 
       in process   --db FILE or postgres://..., with the master key in
                    --key-file or TOKENVAULT_MASTER_KEY
-      over HTTP    --url https://..., with an API key in TOKENVAULT_API_KEY
+      over HTTP    --url https://..., with an API key in TOKENVAULT_API_KEY; or
+                   with an application's id in TOKENVAULT_APPLICATION, and the
+                   file of a workload's JWT in TOKENVAULT_IDENTITY_FILE
 
     Every flag can also be set by an environment variable: --key-file by
     TOKENVAULT_KEY_FILE. --tenant names the tenant, by id or name. --json prints
