@@ -30,6 +30,7 @@ func (q *request) applications(c *vault.Owner, t *vault.Tenant) error {
 // applicationBody is the page of an application. A form shows its rights.
 type applicationBody struct {
 	Application *vault.Application
+	Keys        []vault.ApplicationKey
 	Permissions []choice
 	Rules       []ruleForm
 	Blank       ruleForm // for another rule
@@ -117,7 +118,15 @@ func (q *request) application(c *vault.Owner, t *vault.Tenant) error {
 	if q.opts.Recorder != nil && slices.ContainsFunc(a.Rules, func(r vault.AccessRule) bool { return r.Destinations != nil }) {
 		body.CountsEchoes, body.Echoes = true, q.opts.Recorder.echoesOf(a.ID)
 	}
-	return q.show(http.StatusOK, "application", q.view("applications", a.Name, t, body))
+	return q.showApplication(c, t, http.StatusOK, a, body)
+}
+
+// showApplication shows the page of an application, with its keys.
+func (q *request) showApplication(c *vault.Owner, t *vault.Tenant, status int, a *vault.Application, body *applicationBody) (err error) {
+	if body.Keys, err = c.ListApplicationKeys(q.r.Context(), a.ID); err != nil {
+		return err
+	}
+	return q.show(status, "application", q.view("applications", a.Name, t, body))
 }
 
 // saveApplication replaces the rights of the application. It refuses a form that
@@ -131,7 +140,7 @@ func (q *request) saveApplication(c *vault.Owner, t *vault.Tenant) error {
 	if q.r.PostForm.Get("shown") != mark(a) {
 		body := formOf(a)
 		body.Stale = true
-		return q.show(http.StatusConflict, "application", q.view("applications", a.Name, t, body))
+		return q.showApplication(c, t, http.StatusConflict, a, body)
 	}
 	p, bad := readApplication(a, q.r.PostForm)
 	if bad == nil {
@@ -143,7 +152,7 @@ func (q *request) saveApplication(c *vault.Owner, t *vault.Tenant) error {
 		filled.Name, filled.Permissions, filled.Rules, filled.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
 		body := formOf(&filled)
 		body.Problems, body.Shown = bad, mark(a)
-		return q.show(http.StatusBadRequest, "application", q.view("applications", a.Name, t, body))
+		return q.showApplication(c, t, http.StatusBadRequest, a, body)
 	}
 	if err != nil {
 		return err
@@ -155,9 +164,9 @@ func (q *request) saveApplication(c *vault.Owner, t *vault.Tenant) error {
 // maxRuleForms bounds the number of rules in a form.
 const maxRuleForms = 101
 
-// readApplication reads the form.
+// readApplication reads the form. The form has no identities, so they stay.
 func readApplication(a *vault.Application, form url.Values) (vault.ApplicationParams, problems) {
-	p := vault.ApplicationParams{Name: form.Get("name"), Type: a.Type}
+	p := vault.ApplicationParams{Name: form.Get("name"), Type: a.Type, Identities: a.Identities}
 	bad := problems{}
 	for _, value := range form["permissions"] {
 		p.Permissions = append(p.Permissions, vault.Permission(value))
@@ -222,6 +231,17 @@ func (q *request) deleteApplication() error {
 	}
 	q.names.forget(nameKey{q.id("tenant"), q.id("id"), "application"})
 	return q.seeOther(path, "deleted")
+}
+
+// deleteKey deletes an API key of an application.
+func (q *request) deleteKey() error {
+	if q.r.PostForm.Get("sure") == "" {
+		return q.seeOther(q.tenantPath()+"/applications/"+q.id("id").String(), "")
+	}
+	if err := q.client().DeleteApplicationKey(q.r.Context(), q.id("id"), q.id("key")); err != nil {
+		return err
+	}
+	return q.seeOther(q.tenantPath()+"/applications/"+q.id("id").String(), "key")
 }
 
 // sessionRow is a session in a table.

@@ -68,3 +68,32 @@ func TestReplacedDataIsCounted(t *testing.T) {
 	_, body = v.get(page)
 	must.Contain(t, "after a day", body, "to 0 of its requests")
 }
+
+// TestKeysAndIdentities shows a row for each key of an application, and its identities,
+// which the form does not have and so must not remove.
+func TestKeysAndIdentities(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	page, v := w.inTenant("applications/"+w.app.ID.String()), w.as("owner")
+	k := must.Get(w.Owner.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{}))(t)
+	must.Get(w.Vault.Authenticate(t.Context(), k.Key))(t)
+	k = must.Get(w.Owner.GetApplicationKey(t.Context(), w.app.ID, k.ID))(t)
+	_, body := v.get(page)
+	_, keys, _ := strings.Cut(body, `id="keys"`)
+	keys, _, _ = strings.Cut(keys, "</section>")
+	must.Same(t, "rows", 2, strings.Count(keys, `<th scope="row">`))
+	_, row, _ := strings.Cut(keys, `title="`+k.ID.String()+`"`)
+	row, _, _ = strings.Cut(row, "</tr>")
+	_, used, _ := strings.Cut(row, `data-label="Last used"`)
+	must.Contain(t, "the last use", used, k.LastUsedAt.UTC().Format("2006-01-02T15:04:05"))
+	must.Contain(t, "a key that was not used", keys, `<span class="muted">–</span>`)
+	if status, _ := v.post(page+"/keys/"+k.ID.String()+"/delete", nil); status != http.StatusSeeOther {
+		t.Errorf("without the tick: %d", status)
+	}
+	must.Get(w.Owner.GetApplicationKey(t.Context(), w.app.ID, k.ID))(t)
+	v.post(page+"/keys/"+k.ID.String()+"/delete", url.Values{"sure": {"yes"}})
+	must.Match(t, "deleted", must.Err(w.Owner.GetApplicationKey(t.Context(), w.app.ID, k.ID)), vault.ErrNotFound)
+	must.Lack(t, "a viewer cannot delete", second(w.as("viewer").get(page)), "/keys/")
+}
+
+func second(_ int, body string) string { return body }

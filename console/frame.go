@@ -113,7 +113,7 @@ func (q *request) ways() []crumb {
 
 // done are the messages after an action, by the key in the URL.
 var done = map[string]string{
-	"saved": "Saved.", "deleted": "The application was deleted.", "ended": "The session has ended.", "retried": "The job will run again.",
+	"saved": "Saved.", "deleted": "The application was deleted.", "key": "The key was deleted.", "ended": "The session has ended.", "retried": "The job will run again.",
 	"discarded": "The job was discarded.", "rotating": "The rotation has started.",
 }
 

@@ -52,6 +52,7 @@ func (h *handler) routes() []route {
 		{"GET " + in + "/applications/{id}", Viewer, inTenant((*request).application)},
 		{"POST " + in + "/applications/{id}", Owner, inTenant((*request).saveApplication)},
 		{"POST " + in + "/applications/{id}/delete", Owner, (*request).deleteApplication},
+		{"POST " + in + "/applications/{id}/keys/{key}/delete", Owner, (*request).deleteKey},
 		{"GET " + in + "/explain", Viewer, inTenant((*request).explain)},
 		{"GET " + in + "/tokens", Viewer, inTenant((*request).tokens)},
 		{"GET " + in + "/tokens/{id}", Viewer, inTenant((*request).token)},
