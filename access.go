@@ -56,8 +56,8 @@ const (
 	PermissionTenantRead   Permission = access.TenantRead
 	PermissionTenantUpdate Permission = access.TenantUpdate
 
-	PermissionSessionCreate    Permission = "session:create"
-	PermissionSessionAuthorize Permission = "session:authorize"
+	PermissionSessionCreate    Permission = access.SessionCreate
+	PermissionSessionAuthorize Permission = access.SessionAuthorize
 )
 
 // PermissionInfo describes a permission that applications may hold.

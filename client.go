@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/once"
-	"github.com/seed-72ea4aab/vault/internal/sessions"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -183,14 +182,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 // certain token.
 func (c *Client) HasPermission(ctx context.Context, permission Permission) error {
 	return runErr(ctx, c, &core.VerbHasPermission, func(_ context.Context, op *core.Op) error {
-		switch permission {
-		case PermissionSessionCreate:
-			return sessions.MayCreate(op)
-		case PermissionSessionAuthorize:
-			return sessions.MayAuthorize(op)
-		default:
-			return op.Require(string(permission))
-		}
+		return op.Require(string(permission))
 	})
 }
 

@@ -137,9 +137,10 @@ func (x *exchange) enter() error {
 		return vault.ErrUnauthenticated
 	}
 	x.client = client
-	if x.route.permission != "" {
-		if err := x.client.HasPermission(x.ctx, x.route.permission); err != nil {
-			core.CallerOf(x.client).Denied(x.ctx, x.route.method+" "+x.route.path, string(x.route.permission), err)
+	if permission := x.route.permission(); permission != "" {
+		caller := core.CallerOf(x.client)
+		if err := caller.May(x.ctx, permission); err != nil {
+			caller.Denied(x.ctx, x.route.method+" "+x.route.path, permission, err)
 			return err
 		}
 	}
@@ -262,8 +263,8 @@ func prefersBody(prefer []string) bool {
 // mayRead reports whether the caller may read the entity that it changes. If
 // it may not, its preference is ignored and the response has no body.
 func (x *exchange) mayRead() bool {
-	kind, _, _ := strings.Cut(string(x.route.permission), ":")
-	return x.client.HasPermission(x.ctx, vault.Permission(kind+":read")) == nil
+	kind, _, _ := strings.Cut(x.route.permission(), ":")
+	return core.CallerOf(x.client).May(x.ctx, kind+":read") == nil
 }
 
 func isMergePatch(contentType string) bool {

@@ -14,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of the databases in memory
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -62,26 +63,25 @@ func calls() map[string]layered {
 	}
 	create := query((*vault.Client).CreateToken)
 	read := read(tokenID, (*vault.Client).GetToken)
-	const mayCreate, mayRead = vault.PermissionTokenCreate, vault.PermissionTokenRead
 	return map[string]layered{
 		"create": {sent{method: "POST", body: card, want: http.StatusCreated}, []layer{
 			{"handler", route{operation: operation{open: true, run: nothing(create).run}}, free, 18},
 			{"authentication", route{operation: operation{run: nothing(create).run}}, free, 21},
-			{"permission", route{permission: mayCreate, operation: operation{run: nothing(create).run}}, free, 22},
-			{"body", route{permission: mayCreate, operation: nothing(create)}, free, 25},
-			{"core", route{permission: mayCreate, operation: unencoded(create)}, free, 69},
-			{"encoding", route{permission: mayCreate, operation: created(create)}, free, 73},
-			{"storage", route{permission: mayCreate, operation: created(create)}, unlogged, 123},
-			{"log", route{permission: mayCreate, operation: created(create)}, whole, 158},
+			{"permission", route{verb: &core.VerbCreateToken, operation: operation{run: nothing(create).run}}, free, 22},
+			{"body", route{verb: &core.VerbCreateToken, operation: nothing(create)}, free, 25},
+			{"core", route{verb: &core.VerbCreateToken, operation: unencoded(create)}, free, 69},
+			{"encoding", route{verb: &core.VerbCreateToken, operation: created(create)}, free, 73},
+			{"storage", route{verb: &core.VerbCreateToken, operation: created(create)}, unlogged, 123},
+			{"log", route{verb: &core.VerbCreateToken, operation: created(create)}, whole, 158},
 		}},
 		"read": {sent{method: "GET", want: http.StatusOK}, []layer{
 			{"handler", route{operation: operation{open: true, run: nothing(read).run}}, free, 18},
 			{"authentication", route{operation: operation{run: nothing(read).run}}, free, 21},
-			{"permission", route{permission: mayRead, operation: operation{run: nothing(read).run}}, free, 22},
-			{"core", route{permission: mayRead, operation: unencoded(read)}, free, 44},
-			{"encoding", route{permission: mayRead, operation: read}, free, 46},
-			{"storage", route{permission: mayRead, operation: read}, unlogged, 80},
-			{"log", route{permission: mayRead, operation: read}, whole, 122},
+			{"permission", route{verb: &core.VerbGetToken, operation: operation{run: nothing(read).run}}, free, 22},
+			{"core", route{verb: &core.VerbGetToken, operation: unencoded(read)}, free, 44},
+			{"encoding", route{verb: &core.VerbGetToken, operation: read}, free, 46},
+			{"storage", route{verb: &core.VerbGetToken, operation: read}, unlogged, 80},
+			{"log", route{verb: &core.VerbGetToken, operation: read}, whole, 122},
 		}},
 	}
 }

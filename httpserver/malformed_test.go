@@ -196,9 +196,9 @@ func (w *world) keyFor(method, path string) string {
 			continue
 		}
 		switch {
-		case strings.HasPrefix(string(rt.permission), "token:"), rt.permission == "session:authorize":
+		case strings.HasPrefix(rt.permission(), "token:"), rt.permission() == "session:authorize":
 			return w.PrivateKey
-		case rt.permission == "session:create":
+		case rt.permission() == "session:create":
 			return w.PublicKey
 		}
 	}

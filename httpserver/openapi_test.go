@@ -42,8 +42,8 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 		same(t, name+": statuses", statusesOf(t, op), rt.statuses())
 		same(t, name+": parameters", parametersOf(op), rt.parameters())
 		same(t, name+": open to all", op.Security != nil && len(*op.Security) == 0, rt.open)
-		if p := string(rt.permission); strings.Contains(p, ":") && !strings.HasPrefix(p, "session:") && !strings.Contains(op.Description, p) {
-			t.Errorf("%s: the description does not name %s", name, rt.permission)
+		if p := rt.permission(); strings.Contains(p, ":") && !strings.HasPrefix(p, "session:") && !strings.Contains(op.Description, p) {
+			t.Errorf("%s: the description does not name %s", name, rt.permission())
 		}
 		checkRequestBody(t, name, &rt, op)
 	}
@@ -61,7 +61,7 @@ func (rt *route) statuses() []int {
 		}
 	}
 	add(!rt.open, 401, 429, 503)
-	add(rt.permission != "", 403)
+	add(rt.permission() != "", 403)
 	add(rt.takes == patchBody, 415)
 	add(rt.silent, 200)
 	add(rt.takes != noBody, 400, 408, 413)

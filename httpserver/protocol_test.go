@@ -284,13 +284,13 @@ func TestPermissionOfEachRoute(t *testing.T) {
 	}
 	keys := map[string]string{"public": w.PublicKey, "private": w.PrivateKey, "management": w.ManagementKey}
 	for _, rt := range (&handler{}).table() {
-		if rt.open || rt.permission == "" {
+		if rt.open || rt.permission() == "" {
 			continue
 		}
-		allowed := holders[rt.permission]
+		allowed := holders[vault.Permission(rt.permission())]
 		switch {
 		case allowed != "":
-		case strings.HasPrefix(string(rt.permission), "token:"):
+		case strings.HasPrefix(rt.permission(), "token:"):
 			allowed = "private"
 		default:
 			allowed = "management"

@@ -35,6 +35,12 @@ const (
 	TenantUpdate = "tenant:update"
 )
 
+// The permissions that come with the type of a key. They cannot be granted.
+const (
+	SessionCreate    = "session:create"
+	SessionAuthorize = "session:authorize"
+)
+
 // Holder is a kind of key. It limits the permissions that the key can have.
 type Holder string
 

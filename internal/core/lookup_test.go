@@ -25,7 +25,7 @@ func TestLookupsCompareKeys(t *testing.T) {
 		}
 		name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
 		if d.IsDir() {
-			if name == "storage" || name == "examples" || strings.HasPrefix(d.Name(), ".git") || d.Name() == "testdata" {
+			if name == "storage" || name == "examples" || name == "internal/test" || strings.HasPrefix(d.Name(), ".git") || d.Name() == "testdata" {
 				return filepath.SkipDir
 			}
 			return nil

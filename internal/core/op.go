@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
@@ -68,9 +69,21 @@ func (op *Op) begin(ctx context.Context, verb *Verb) error {
 }
 
 // Require checks that the caller has a permission on at least one entity. ""
-// requires no permission.
+// requires no permission. The permissions to open and authorize sessions come with the
+// type of a key.
 func (op *Op) Require(permission string) error {
-	if permission != "" && !op.grant.Has(permission) {
+	app := op.who.app
+	switch {
+	case permission == "":
+	case permission == access.SessionCreate:
+		if app == nil || app.Type != string(access.Public) || op.Session() != (uuid.UUID{}) {
+			return fault.New(fault.ErrForbidden, "creating a session needs the key of a public application")
+		}
+	case permission == access.SessionAuthorize:
+		if app != nil && (app.Type != string(access.Private) || op.Session() != (uuid.UUID{})) {
+			return fault.New(fault.ErrForbidden, "authorizing a session needs the key of a private application")
+		}
+	case !op.grant.Has(permission):
 		return fault.Permission(permission)
 	}
 	return nil

@@ -86,6 +86,13 @@ func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Contex
 	return out, err
 }
 
+// May checks whether a caller has a permission, before the input of a verb is read. It
+// looks at the rights as [Do] does, which looks again.
+func (c Caller) May(ctx context.Context, permission string) error {
+	op := &Op{Caller: c}
+	return op.begin(ctx, &Verb{Permission: permission, Keyless: true})
+}
+
 // Again returns a new operation of the same caller, with its current rights and
 // keys. Work that takes longer than a second calls it before each piece.
 func (op *Op) Again(ctx context.Context, permission string) (*Op, error) {

@@ -51,8 +51,8 @@ var (
 	VerbNow                  = Verb{Name: "Now", Kind: kindAdmin}
 	VerbExplain              = Verb{Name: "Explain", Kind: kindAdmin, Permission: access.ApplicationRead}
 
-	VerbCreateSession    = Verb{Name: "CreateSession", Kind: kindAdmin}
-	VerbAuthorizeSession = Verb{Name: "AuthorizeSession", Kind: kindAdmin}
+	VerbCreateSession    = Verb{Name: "CreateSession", Kind: kindAdmin, Permission: access.SessionCreate}
+	VerbAuthorizeSession = Verb{Name: "AuthorizeSession", Kind: kindAdmin, Permission: access.SessionAuthorize}
 	VerbListSessions     = Verb{Name: "ListSessions", Kind: kindAdmin, Permission: access.SessionRead}
 	VerbAllSessions      = Verb{Name: "AllSessions", Kind: kindAdmin, Permission: access.SessionRead}
 	VerbDeleteSession    = Verb{Name: "DeleteSession", Kind: kindAdmin, Permission: access.SessionDelete}

@@ -64,28 +64,9 @@ type Info struct {
 	Unreadable bool
 }
 
-// MayCreate checks whether the caller may create sessions.
-func MayCreate(op *core.Op) error {
-	if app := op.Application(); app == nil || app.Type != string(access.Public) || op.Session() != (uuid.UUID{}) {
-		return fault.New(fault.ErrForbidden, "creating a session needs the key of a public application")
-	}
-	return nil
-}
-
-// MayAuthorize checks whether the caller may authorize sessions.
-func MayAuthorize(op *core.Op) error {
-	if app := op.Application(); app != nil && (app.Type != string(access.Private) || op.Session() != (uuid.UUID{})) {
-		return fault.New(fault.ErrForbidden, "authorizing a session needs the key of a private application")
-	}
-	return nil
-}
-
 // Create creates a session of the caller's application. longest limits its
 // life; zero means no limit.
 func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, error) {
-	if err := MayCreate(op); err != nil {
-		return nil, err
-	}
 	lives := life
 	if longest > 0 {
 		lives = min(lives, longest)
@@ -113,9 +94,6 @@ func nonceHash(op *core.Op, nonce string) storage.Key {
 // caller's rights. longest limits how far in the future the session may end;
 // zero means no limit.
 func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration) error {
-	if err := MayAuthorize(op); err != nil {
-		return err
-	}
 	if op.ByWorkload() && (longest == 0 || longest > workloadLife) {
 		longest = workloadLife
 	}
