@@ -234,8 +234,10 @@ func readSink(ctx context.Context, store storage.Storage, name string) (*storage
 	if err != nil || len(recs) == 0 {
 		return nil, begin, err
 	}
-	err = json.Unmarshal(recs[0].Body, &begin)
-	return &recs[0], begin, err
+	if json.Unmarshal(recs[0].Body, &begin) != nil { // somebody has changed it; entries may be sent again
+		begin = beginning{Began: theBeginning, Format: Native}
+	}
+	return &recs[0], begin, nil
 }
 
 // writeSink writes the record of a sink, and replaces the record that was read.

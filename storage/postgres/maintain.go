@@ -26,7 +26,7 @@ func (s *Store) leaseText() string {
 	return `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
 	WHERE ` + s.layout.Traits().TenantIs("tenant_id", "$1::bytea") + ` AND ctid = ANY(ARRAY(
 		SELECT j.ctid FROM vault_jobs j, ` + sqlstore.InOrder + `
-		WHERE j.tenant_id = $1::bytea AND NOT j.dead AND j.run_at <= $3::bigint AND (j.lease_until IS NULL OR j.lease_until <= $3::bigint)
+		WHERE j.tenant_id = $1::bytea AND NOT j.dead AND j.run_at <= $3::bigint AND length(j.id) = 16 AND (j.lease_until IS NULL OR j.lease_until <= $3::bigint)
 		ORDER BY j.run_at, j.id LIMIT $5::bigint FOR UPDATE OF j SKIP LOCKED))
 	RETURNING ` + sqlstore.JobColumns
 }

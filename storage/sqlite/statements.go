@@ -83,7 +83,7 @@ var (
 		owner = ?, lease_until = ? WHERE tenant_id = ? AND id = ? AND owner = ?`)
 	stmtDeleteJob = statement(`DELETE FROM vault_jobs WHERE tenant_id = ? AND id = ? AND owner IS ?`)
 	stmtLeaseJobs = statement(`UPDATE vault_jobs SET owner = ?, lease_until = ? WHERE rowid IN (
-		SELECT rowid FROM vault_jobs WHERE tenant_id = ? AND NOT dead AND run_at <= ?
+		SELECT rowid FROM vault_jobs WHERE tenant_id = ? AND NOT dead AND run_at <= ? AND length(id) = 16
 		AND (lease_until IS NULL OR lease_until <= ?) ORDER BY run_at, id LIMIT ?)
 		RETURNING ` + sqlstore.JobColumns)
 

@@ -46,10 +46,19 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 	return s.tenants(ctx, cmp.Or(s.dialect.DueTenants, dueTenantsQuery), s.dialect.ID(after), at, at, max(limit, 0))
 }
 
-// tenants returns the tenants that a query finds.
+// tenants returns the tenants that a query finds, whose first argument is the tenant
+// before them. It leaves out what is no id, so that a row with it does not hide tenants.
 func (s *Store) tenants(ctx context.Context, query string, args ...any) (tenants []storage.ID, err error) {
-	var tenant storage.ID
-	err = s.each(ctx, query, args, []Field{{&tenant}}, func() { tenants = append(tenants, tenant) })
+	for more := true; more && err == nil; {
+		var last []byte
+		more = false
+		err = s.each(ctx, query, args, []Field{{&last}}, func() {
+			if args[0], more = last, true; len(last) == len(storage.ID{}) {
+				tenants = append(tenants, storage.ID(last))
+			}
+		})
+		more = more && len(tenants) == 0
+	}
 	return tenants, err
 }
 
@@ -59,12 +68,12 @@ func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stora
 	key := Field{&sealed.Key}
 	var after any = f.After[:]
 	query := `SELECT key, key_version, answer FROM vault_claims` + s.inOrder() + `
-		WHERE tenant_id = ? AND answer IS NOT NULL AND key > ? ORDER BY key LIMIT ?`
+		WHERE tenant_id = ? AND answer IS NOT NULL AND length(key) = 32 AND key > ? ORDER BY key LIMIT ?`
 	if f.Kind == storage.SealedJobs {
 		id := len(storage.ID{})
 		key, after = Field{(*storage.ID)(sealed.Key[:id])}, s.dialect.ID(storage.ID(f.After[:id]))
 		query = `SELECT id, key_version, payload FROM vault_jobs` + s.inOrder() + `
-			WHERE tenant_id = ? AND length(payload) > 0 AND id > ? ORDER BY id LIMIT ?`
+			WHERE tenant_id = ? AND length(payload) > 0 AND length(id) = 16 AND id > ? ORDER BY id LIMIT ?`
 	}
 	found, err := readRows(s.of(ctx, f.Tenant), s, nil, s.piece, clause{query, []any{s.dialect.ID(f.Tenant), after, max(f.Limit, 0)}},
 		&sealed, []Field{key, {&sealed.KeyVersion}, {&sealed.Body}},
@@ -74,7 +83,7 @@ func (s *Store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]stora
 
 // Jobs implements [storage.Queue].
 func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, error) {
-	query := `SELECT ` + JobColumns + ` FROM vault_jobs WHERE tenant_id = ? AND dead = ?`
+	query := `SELECT ` + JobColumns + ` FROM vault_jobs WHERE tenant_id = ? AND dead = ? AND length(id) = 16`
 	args := []any{s.dialect.ID(f.Tenant), f.Dead}
 	if !f.ID.IsZero() {
 		query, args = query+` AND id = ?`, append(args, s.dialect.ID(f.ID))

@@ -75,10 +75,25 @@ func recordsWhere(where string, args []any) clause {
 	return clause{`SELECT ` + recordColumns + ` FROM vault_records r WHERE ` + where, args}
 }
 
-// records returns the records of a query, up to maxBytes if that is not zero.
-func (s *Store) records(ctx context.Context, maxBytes int, query clause) ([]storage.Record, error) {
+// records returns the records of a query, up to maxBytes if that is not zero. A record
+// with a column of the wrong type or length has no body, so that it does not open. It does
+// not keep the others from being read.
+func (s *Store) records(ctx context.Context, maxBytes int, query clause) (found []storage.Record, err error) {
 	var r storage.Record
-	return readRows(ctx, s, nil, maxBytes, query, &r, recordDest(&r), func(r *storage.Record) int { return len(r.Body) })
+	dest, malformed, page := recordDest(&r), false, pageBytes{most: maxBytes}
+	for i := range dest {
+		dest[i] = Field{loose{dest[i], &malformed}}
+	}
+	restart := func() { found, page = nil, pageBytes{most: maxBytes} }
+	err = s.until(ctx, query.text, query.args, dest, restart, func() error {
+		if malformed {
+			r.Body = nil
+		}
+		found = append(found, r)
+		r, malformed = storage.Record{}, false // the next row may not set every column
+		return page.add(len(found[len(found)-1].Body))
+	})
+	return found, err
 }
 
 // ListRecords implements [storage.RecordReader].
@@ -171,8 +186,9 @@ func (s *Store) countRecords(ctx context.Context, f storage.RecordFilter) (total
 	return total, nil
 }
 
+// recordWhere returns the condition of a filter. A row whose key is not of ids is no record.
 func (s *Store) recordWhere(f storage.RecordFilter) (string, []any) {
-	where, args := []string{"1 = 1"}, []any(nil)
+	where, args := []string{"length(r.id) = 16 AND length(r.tenant_id) = 16"}, []any(nil)
 	add := func(condition string, values ...any) {
 		where = append(where, condition)
 		args = append(args, values...)
