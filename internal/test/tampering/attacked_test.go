@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -38,6 +41,7 @@ type attacked struct {
 	retain  time.Duration // Config.LogRetention
 	heard   alarms
 	config  func(*vault.Config) // may be nil
+	gate    *keygate.Gate       // of the database; may be nil
 	keys    map[string][]string // the columns of the primary key of each table, once they are known
 }
 
@@ -102,7 +106,9 @@ func (a *attacked) reopen(alarm func(vault.Alarm)) error {
 	if cfg.Evidence != nil {
 		unpaced(v)
 	}
-	a.v = v
+	if a.v = v; a.gate != nil {
+		a.gate.Use(core.CallerOf(v.Tenant(uuid.UUID{}).Client))
+	}
 	for i, o := range a.owners {
 		a.owners[i] = v.Tenant(o.TenantID())
 	}
@@ -287,11 +293,15 @@ func (a *attacked) replace(old, now []*logRow) bool {
 }
 
 // otherValues returns the values that a column may be changed to: every byte of it
-// flipped, other numbers, and NULL.
+// flipped, the lowest and the highest, other numbers, and NULL.
 func otherValues(value any) (all []any) {
 	switch v := value.(type) {
 	case int64:
-		all = append(all, v+1, v^1<<20)
+		for _, n := range []int64{v + 1, v ^ 1<<20, 0, -1, math.MinInt64, math.MaxInt64} {
+			if n != v {
+				all = append(all, n)
+			}
+		}
 	case string:
 		for i := range len(v) {
 			b := []byte(v)
@@ -303,6 +313,11 @@ func otherValues(value any) (all []any) {
 			b := slices.Clone(v)
 			b[i] ^= 1
 			all = append(all, b)
+		}
+		for _, b := range []byte{0, 0xff} {
+			if last := bytes.Repeat([]byte{b}, len(v)); !bytes.Equal(last, v) {
+				all = append(all, last)
+			}
 		}
 	case nil:
 		return []any{"x", []byte("0123456789abcdef"), int64(1)}

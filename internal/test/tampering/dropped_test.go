@@ -5,6 +5,7 @@ package tampering
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,6 +146,7 @@ func newDropping(a *attacked) *dropping {
 // Without them there is an alarm, or verification finds it.
 var noticed = map[string][]string{
 	"vault_logs": {"INSERT"}, "vault_log_leaves": {"INSERT"}, "vault_log_trees": {"INSERT", "UPDATE"}, "vault_log_events": {"INSERT"}, "vault_log_checkpoints": {"INSERT"},
+	"vault_log_nodes": {"INSERT"},
 }
 
 // A log whose rows are not written raises an alarm, or is found.
@@ -158,6 +160,7 @@ func TestDroppedWritesOfTheLog(t *testing.T) {
 					a.mustVerify()
 					young := a.v.Tenant(tenantOf(a, a.v).TenantID()) // its tree is not there yet
 					restore := a.drops(event, table, "")
+					must.Get(a.owners[0].Tokenize(a.Context(), make([]string, 300)))(a) // more than a block
 					for n := range 4 {
 						for _, o := range []*vault.Owner{a.owners[0], young} {
 							create(a, o.Client, aText(fmt.Sprint("token-", n)))
@@ -174,4 +177,97 @@ func TestDroppedWritesOfTheLog(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A trigger drops writes to the rows of a line while callers change everything. Then no
+// use gives more than it gave before, or than it would give without the trigger.
+func TestDroppedWritesOfEveryLine(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(w *world) {
+		w.anchors = nil
+		honest := w.afterChanges(func() func() { return func() {} })
+		tried := 0
+		for i := range table {
+			on, condition := table[i].name, ""
+			if !strings.HasPrefix(on, "vault_") {
+				on, condition = "vault_records", "kind = '"+strings.Replace(on, root, "ring", 1)+"'"
+			}
+			if on == "vault_log_marks" && !w.pg || on == "vault_migrations" {
+				continue // there is no such table, or nothing writes to it
+			}
+			for _, event := range []string{"INSERT", "UPDATE", "DELETE"} {
+				tried++
+				for name, is := range w.afterChanges(func() func() { return w.drops(event, on, condition) }) {
+					was, known := w.b.uses[name]
+					then, also := honest[name]
+					if is != "" && is != was && is != then && (known || also) && name != "forward" {
+						w.Errorf("without each %s of %s, %s gives %s, and not %s or %s", event, table[i].name, name, is, was, then)
+					}
+				}
+			}
+		}
+		w.Logf("writes were dropped in %d ways", tried)
+	})
+}
+
+// afterChanges changes everything while a trigger is there, and returns what callers then
+// get.
+func (w *world) afterChanges(trigger func() (remove func())) map[string]string {
+	w.Helper()
+	w.reset()
+	w.anchors = nil
+	v := must.Get(w.start())(w)
+	remove := trigger()
+	w.changeAll(v)
+	remove()
+	_ = v.Close()
+	v, err := w.start()
+	if err != nil {
+		return nil // it gives nothing
+	}
+	defer func() { _ = v.Close() }()
+	return w.uses(v)
+}
+
+// changeAll changes and deletes something of everything. Some calls may fail.
+func (w *world) changeAll(v *vault.Vault) {
+	ctx, o := w.Context(), v.Tenant(w.living[0])
+	var own []string
+	for _, name := range w.used.tokens {
+		if tenant, id, _ := strings.Cut(name, "/"); tenant == w.living[0].String() && w.b.uses["token "+name] != "" {
+			own = append(own, id)
+		}
+	}
+	_ = o.DeleteToken(ctx, own[0])
+	_, _ = o.PatchToken(ctx, own[1], vault.JSON(`{"data":"changed","metadata":{"owner":"john"}}`))
+	_, _ = o.EraseTokens(ctx, vault.EraseParams{IDs: own[2:3], Reason: "case 9"})
+	_, _ = o.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "new", Metadata: map[string]string{"owner": "john"}})
+	if apps, err := o.ListApplications(ctx, vault.ListApplicationsParams{}); err == nil {
+		for i, call := range []func(uuid.UUID) error{
+			func(id uuid.UUID) error {
+				return must.Err(o.PatchApplication(ctx, id, vault.JSON(`{"name":"changed"}`)))
+			},
+			func(id uuid.UUID) error { return o.DeleteApplication(ctx, id) },
+			func(id uuid.UUID) error { return must.Err(o.RegenerateKey(ctx, id)) },
+		} {
+			_ = call(apps.Data[i].ID)
+		}
+	}
+	if all, err := o.ListSessions(ctx, vault.PageParams{}); err == nil && len(all.Data) > 0 {
+		_ = o.DeleteSession(ctx, all.Data[0].ID)
+	}
+	if all, err := o.ListReactors(ctx, vault.ListParams{}); err == nil {
+		_, _ = o.PatchReactor(ctx, all.Data[0].ID, vault.JSON(`{"name":"again"}`))
+		_, _ = o.ReactAsync(ctx, all.Data[0].ID, vault.ReactParams{CallbackURL: "https://callback.example/"})
+	}
+	if all, err := o.ListProxies(ctx, vault.ListParams{}); err == nil {
+		_ = o.DeleteProxy(ctx, all.Data[0].ID)
+	}
+	_, _ = w.once(o, "new", "new")
+	_, _ = o.PatchTenant(ctx, vault.JSON(`{"name":"again"}`))
+	_ = v.DeleteTenant(ctx, w.young)
+	_ = v.RotateDataKeys(ctx, w.living[0], nil)
+	_ = v.RewrapDataKeys(ctx)
+	_, _ = v.Sweep(ctx)
+	_, _ = v.Checkpoint(ctx)
 }

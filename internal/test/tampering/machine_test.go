@@ -31,6 +31,7 @@ var cannotBeFound = []string{
 	"All tables of the evidence are emptied while no process runs, with the stored signing key, and there is no anchor.",
 	"An entry is deleted, with its leaf if it has one, before a note covers it (usually within a minute), and all processes that know it die without signing.",
 	"An entry of InTx is changed or deleted before it is sequenced.",
+	"The type in the entry of a read is replaced by another type that the vault knows, before the entry is in a tree, if all processes that know it die or evidence begins later.",
 	"The row of the vault's tree from before a suspension is put back, at the same size, and a process without the anchor that caused the suspension signs again.",
 	"An older row of a tenant's name and settings is put back.",
 	"A row of an application, a reactor or a proxy is changed or put back after its entries have expired.",
@@ -284,7 +285,7 @@ func (m *mixture) unnamed(found string) (name string) {
 		if len(m.rows) > 3 {
 			return ""
 		}
-		if m.mustFind(key) && !strings.Contains(found, is) {
+		if m.mustFind(key) && is != uuid.Nil.String() && !strings.Contains(found, is) {
 			name = is
 		}
 	}

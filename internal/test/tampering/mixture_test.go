@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -118,6 +119,13 @@ func (m *mixture) invention(r *logRow, id uuid.UUID, values map[string]any) {
 			last = max(last, n)
 		}
 		all[m.order()] = last + m.Int64N(2)
+	}
+	if m.IntN(4) == 0 { // at one end of all entries
+		column := anyOf(m.Rand, []string{m.order(), "created_at"})
+		all[column] = anyOf(m.Rand, []int64{0, -1, math.MinInt64, math.MaxInt64})
+	}
+	if m.IntN(8) == 0 {
+		all["id"] = binary(anyOf(m.Rand, []uuid.UUID{uuid.Nil, uuid.Max}))
 	}
 	maps.Copy(all, values)
 	m.put(r.set(all))

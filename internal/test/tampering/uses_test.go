@@ -156,6 +156,11 @@ func (w *world) covers() {
 			has[r.line()] = true
 		}
 	}
+	for name := range has {
+		if !slices.ContainsFunc(table, func(l line) bool { return l.name == name }) {
+			w.Errorf("the vault has stored a row of %s, which has no line", name)
+		}
+	}
 	for _, name := range append(slices.Clone(w.all), append(seal.RecordKinds(), root)...) {
 		few := w.pg && name == "vault_log_counts" // a short log has no sums
 		if !has[name] && name != "vault_records" && !few {
@@ -218,7 +223,9 @@ func (w *world) uses(v *vault.Vault) map[string]string {
 		}
 		jobs, err := o.ListJobs(ctx, vault.ListJobsParams{})
 		for i := range jobs {
-			see(fmt.Sprintf("job %s/%s", tenant, jobs[i].ID), []any{jobs[i].ReactorID, jobs[i].CreatedAt}, err)
+			if jobs[i].State != "unreadable" {
+				see(fmt.Sprintf("job %s/%s", tenant, jobs[i].ID), []any{jobs[i].ReactorID, jobs[i].CreatedAt}, err)
+			}
 		}
 	}
 	for _, claim := range w.used.claims {
@@ -255,35 +262,61 @@ func (m *mixture) useless(v *vault.Vault) string {
 	return ""
 }
 
-// Every change of every line is tried on some rows, so that none is left to chance.
+// untried are changes of lines that have no rows for them: rows that never change have no
+// older copy, and the tombstones are gone at the later moment.
+var untried = map[string]change{
+	"vault_log_nodes": older, "vault_log_events": older, "vault_log_checkpoints": older, "vault_migrations": older,
+	"former_name": older, "tombstone": deleted,
+}
+
+// Every change of every line is tried on some rows, so that none is left to chance. A
+// change that the database allows on none of them fails the test.
 func TestEveryChangeOfEveryLine(t *testing.T) {
 	t.Parallel()
 	worlds(t, func(w *world) {
-		tried := 0
+		tries := 3
+		if w.pg {
+			tries = 1
+		}
+		counts := map[change]int{}
 		for i := range table {
-			of := func(r *logRow) bool { return r.line() == table[i].name }
-			tries := 3
-			if w.pg {
-				tries = 1
+			name := table[i].name
+			if !w.pg && name == "vault_log_marks" || w.pg && name == "vault_log_counts" {
+				continue // there is no row
 			}
-			for n := range tries * int(dropped) {
-				how := change(n % int(dropped))
-				m := newMixture(w, 7, 0)
-				if m.Rand = rand.New(rand.NewPCG(uint64(i), uint64(n))); !m.make(how, of) {
+			for how := range dropped {
+				if no, ok := untried[name]; ok && no == how {
 					continue
 				}
-				m.tricks = []string{fmt.Sprintf("%s: change %d", table[i].name, how)}
-				wrong, allowed := m.try(mode{running: n%2 == 0, calls: true, uses: true})
-				if allowed {
-					tried++
-				}
-				if wrong != "" {
-					w.Errorf("%s\n%s", wrong, m)
+				tried := w.changes(i, how, tries)
+				if counts[how] += tried; tried == 0 {
+					w.Errorf("the change %d of %s was not tried", how, name)
 				}
 			}
 		}
-		w.Logf("%d changes of %d lines", tried, len(table))
+		w.Logf("changes of %d lines, by kind: %v", len(table), counts)
 	})
+}
+
+// changes tries a change of a line on some rows, and returns on how many.
+func (w *world) changes(i int, how change, tries int) (tried int) {
+	w.Helper()
+	of := func(r *logRow) bool { return r.line() == table[i].name }
+	for n := 0; tried < tries && n < 20*tries; n++ {
+		m := newMixture(w, 7, 0)
+		if m.Rand = rand.New(rand.NewPCG(uint64(i), uint64(how)<<32|uint64(n))); !m.make(how, of) {
+			continue
+		}
+		m.tricks = []string{fmt.Sprintf("%s: change %d", table[i].name, how)}
+		wrong, allowed := m.try(mode{running: n%2 == 0, calls: true, uses: true})
+		if allowed {
+			tried++
+		}
+		if wrong != "" {
+			w.Errorf("%s\n%s", wrong, m)
+		}
+	}
+	return tried
 }
 
 // make makes one change to a selected row, and reports whether there is such a row.
@@ -301,6 +334,9 @@ func (m *mixture) make(how change, of func(*logRow) bool) bool {
 		return true
 	}
 	r := anyOf(m.Rand, m.present(of))
+	if keys := m.keys(of); r == nil && how != deleted && len(keys) > 0 {
+		r = m.a.rows[anyOf(m.Rand, keys)]
+	}
 	if r == nil {
 		return false
 	}
@@ -311,11 +347,13 @@ func (m *mixture) make(how change, of func(*logRow) bool) bool {
 	switch how {
 	case altered:
 		m.add(r.with(i, anyOf(m.Rand, otherValues(r.values[i]))))
-	case copied:
-		if !slices.Contains(r.names, "tenant_id") {
-			return false
+	case copied: // to another tenant, or to another id
+		if slices.Contains(r.names, "tenant_id") && m.IntN(2) == 0 {
+			r = r.set(map[string]any{"tenant_id": binary(anyOf(m.Rand, append(slices.Clone(m.living), m.young)))})
+		} else {
+			r = r.double()
 		}
-		m.add(r.set(map[string]any{"tenant_id": binary(anyOf(m.Rand, append(slices.Clone(m.living), m.young)))}))
+		m.add(r)
 	case deleted:
 		m.drop(r)
 	case invented:

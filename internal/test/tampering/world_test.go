@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
@@ -113,7 +114,7 @@ func worlds(t *testing.T, test func(w *world)) {
 		t.Cleanup(func() { _ = store.Close() })
 		db := must.Get(store.OpenDB())(t)
 		lasting := &lastingSQLite{Store: store}
-		test(newWorld(t, db, func() vault.Storage { return lasting }, false))
+		test(newWorld(t, db, func() vault.Storage { return lasting }, &lasting.Gate, false))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
@@ -122,18 +123,18 @@ func worlds(t *testing.T, test func(w *world)) {
 		t.Cleanup(func() { _ = store.Close() })
 		db := must.Get(sql.Open("postgres", address))(t)
 		lasting := &lastingPostgres{Store: store}
-		test(newWorld(t, db, func() vault.Storage { return lasting }, true))
+		test(newWorld(t, db, func() vault.Storage { return lasting }, &lasting.Gate, true))
 	})
 }
 
-func newWorld(t *testing.T, db *sql.DB, open func() vault.Storage, pg bool) *world {
+func newWorld(t *testing.T, db *sql.DB, open func() vault.Storage, gate *keygate.Gate, pg bool) *world {
 	t.Helper()
 	t.Cleanup(func() { _ = db.Close() })
 	master, own := &deniable{AEAD: vault.NewKey()}, &deniable{AEAD: vault.NewKey()}
 	w := &world{
 		anchor: &memoryAnchor{}, public: map[uuid.UUID]string{}, used: things{keys: map[string]string{}, sessions: map[string]string{}, ids: map[string][]uuid.UUID{}},
 		attacked: &attacked{
-			T: t, open: open, key: master, clock: vaulttest.NewClock(vaulttest.Start), db: db, pg: pg, retain: 24 * time.Hour,
+			T: t, open: open, gate: gate, key: master, clock: vaulttest.NewClock(vaulttest.Start), db: db, pg: pg, retain: 24 * time.Hour,
 		},
 	}
 	w.anchors = []vault.Anchor{w.anchor}
@@ -423,6 +424,7 @@ func (w *world) start() (*vault.Vault, error) {
 	v, err := vault.Open(context.WithoutCancel(w.Context()), w.open(), w.key, &cfg)
 	if err == nil {
 		unpaced(v)
+		w.gate.Use(core.CallerOf(v.Tenant(uuid.UUID{}).Client))
 	}
 	return v, err
 }
