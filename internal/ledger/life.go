@@ -213,6 +213,9 @@ func (l *Ledger) watchTenant(ctx context.Context, tenant uuid.UUID, late []Waiti
 			case w.Relaxed && is.Started.After(w.Since) && crash.Sub(w.Since) <= lostBefore:
 				lost = append(lost, w.ID)
 			default:
+				if err := l.exists(ctx, tenant); err != nil {
+					return err
+				}
 				l.alarms.raise(Alarm{Kind: AlarmMissing, Tenant: tenant, Entry: w.ID, Verdict: evidence.Missing, Text: "an acknowledged entry is gone"})
 				l.Failed(tenant, w.Expected)
 			}

@@ -209,6 +209,25 @@ func TestTenantDeletedByAnotherNode(t *testing.T) {
 	}
 }
 
+// TestEntryOfTenantDeletedByAnotherNode looks for an acknowledged entry that the deletion
+// of its tenant by another node has taken away.
+func TestEntryOfTenantDeletedByAnotherNode(t *testing.T) {
+	t.Parallel()
+	r, l, tenant := begun(t)
+	other := r.open()
+	must.Do(t, other.DeleteTenant(t.Context(), tenant))
+	r.write(l, tenant, 3)
+	for more := true; more; {
+		more = must.Get(r.store.Purge(t.Context(), storage.ID(tenant), 100))(t)
+	}
+	r.advance(MissingAfter)
+	must.Match(t, "Watch", l.Watch(t.Context()), nil)
+	if got := r.all(); len(got) > 0 {
+		t.Errorf("alarms: %v", got)
+	}
+	must.Same(t, "waiting entries", 0, l.pending.Len())
+}
+
 func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]string{

@@ -125,11 +125,8 @@ func (l *Ledger) open(ctx context.Context, tenant uuid.UUID) (*growth, error) {
 // tampered raises an alarm about a tenant's tree, and returns ErrTampered. If another
 // node has deleted the tenant, and with it the tree, it returns ErrGone instead.
 func (l *Ledger) tampered(ctx context.Context, tenant uuid.UUID, verdict evidence.Verdict, what string) error {
-	if err := l.learn(ctx); err != nil {
+	if err := l.exists(ctx, tenant); err != nil {
 		return err
-	}
-	if l.Deleted(tenant) {
-		return ErrGone
 	}
 	l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: tenant, Verdict: verdict, Text: what})
 	return fmt.Errorf("%w: %s", ErrTampered, what)

@@ -310,6 +310,18 @@ func (l *Ledger) learn(ctx context.Context) error {
 	return err
 }
 
+// exists returns ErrGone if another node has deleted a tenant. It comes before an alarm
+// about rows that are gone.
+func (l *Ledger) exists(ctx context.Context, tenant uuid.UUID) error {
+	if err := l.learn(ctx); err != nil {
+		return err
+	}
+	if l.Deleted(tenant) {
+		return ErrGone
+	}
+	return nil
+}
+
 // refresh reads the events that other nodes have appended to the vault's tree.
 func (l *Ledger) refresh(ctx context.Context) error {
 	v := &l.vault
