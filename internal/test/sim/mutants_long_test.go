@@ -170,6 +170,11 @@ var mutants = []mutant{
 	{name: "sequence: arrived is forgotten", file: "internal/ledger/sequence.go",
 		old: "	s.l.arrived(s.tenant, s.change.Leaves...)\n", new: ""},
 
+	{name: "sequence: deleted is tampered", file: "internal/ledger/sequence.go",
+		old: "	if err := l.exists(ctx, tenant); err != nil {\n		return err\n	}\n", new: ""},
+	{name: "sequence: deleted is missing", file: "internal/ledger/life.go",
+		old: "				if err := l.exists(ctx, tenant); err != nil {\n					return err\n				}\n", new: ""},
+
 	// Sinks.
 	{name: "sink: cursor passes a failure", file: "internal/sinks/worker.go",
 		old: "	case !isRefusal(err):\n		return err\n", new: "	case !isRefusal(err):\n		d.done += len(rows)\n		return nil\n"},

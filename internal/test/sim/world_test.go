@@ -167,6 +167,12 @@ func (w *world) next() (*call, time.Duration) {
 	return c, 0
 }
 
+// A history that takes more is stuck.
+const (
+	mostSteps = 300_000
+	longest   = 7 * 24 * time.Hour
+)
+
 // drive lets one goroutine after the other pass its seam, until the history is
 // finished.
 func (w *world) drive() {
@@ -177,6 +183,9 @@ func (w *world) drive() {
 		w.mu.Unlock()
 		if finished {
 			return
+		}
+		if w.step > mostSteps || time.Since(w.began) > longest {
+			panic(fmt.Sprintf("the history of seed %d does not end", w.seed)) // its goroutines never will
 		}
 		c, wait := w.next()
 		if c == nil {
