@@ -8,24 +8,30 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 )
 
 // TestManyMixtures is TestMixtures with more mixtures, of seeds that differ from run
-// to run. It ends before the test would time out.
+// to run. It ends before the test would time out, and continues where it stopped.
+//
+//	go test -tags long -run TestManyMixtures -timeout 65m ./internal/test/tampering -args -long.state DIR
 func TestManyMixtures(t *testing.T) {
 	t.Parallel()
 	worlds(t, func(w *world) {
-		left := 250_000
+		tally, goal := long.Resume(w, "mixtures-sqlite"), long.Goal(250_000)
 		if w.pg {
-			left = 50_000
+			tally, goal = long.Resume(w, "mixtures-postgres"), long.Goal(50_000)
 		}
+		defer func() { w.Log(tally) }()
 		const each = 1000
-		for ; left > 0 && !w.Failed(); left -= each {
+		for tally.Counts["mixtures"] < goal && !w.Failed() {
 			if end, ok := w.Deadline(); ok && time.Until(end) < 5*time.Minute {
-				w.Logf("%d mixtures are left", left)
 				return
 			}
 			w.mix(rand.Uint64(), 0, each)
+			tally.Add("mixtures", each)
+			tally.Save()
 		}
 	})
 }
