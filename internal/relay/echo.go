@@ -130,7 +130,7 @@ func (e *Echo) Clean(res *http.Response) error {
 	if e == nil {
 		return nil
 	}
-	body, err := searchable(res)
+	body, err := e.searchable(res)
 	if err == nil {
 		res.Header, err = e.header(res.Header)
 	}
@@ -239,8 +239,9 @@ func (e *Echo) text(filters []*filter, text string) (string, error) {
 	return text, nil
 }
 
-// searchable returns the plain body of a response, if it can be searched.
-func searchable(res *http.Response) (io.Reader, error) {
+// searchable returns the plain body of a response, if it can be searched. It is
+// decompressed in the tenant's turn.
+func (e *Echo) searchable(res *http.Response) (io.Reader, error) {
 	switch {
 	case res.StatusCode < 200:
 		return nil, unsearchable("switches to another protocol")
@@ -256,7 +257,7 @@ func searchable(res *http.Response) (io.Reader, error) {
 	case len(encodings) == 0:
 		return res.Body, nil
 	}
-	raw := bufio.NewReader(res.Body)
+	raw := bufio.NewReader(&inTurn{from: res.Body, before: e.room.Rest})
 	if _, err := raw.Peek(1); err == io.EOF {
 		return raw, nil
 	}
@@ -265,12 +266,31 @@ func searchable(res *http.Response) (io.Reader, error) {
 		if plain, err = decompressor(name, plain); err != nil {
 			return nil, compressed(err)
 		}
+		plain = &inTurn{plain, func() {}, e.worker()}
 	}
+	defer e.room.Rest()
 	start := bufio.NewReader(plain)
 	if _, err := start.Peek(1); err != nil && err != io.EOF {
 		return nil, compressed(err)
 	}
 	return &plainBody{start}, nil
+}
+
+// inTurn is a stage of decompression. A body may be large in the middle although both
+// ends are small.
+type inTurn struct {
+	from   io.Reader
+	before func()               // called before a part is read
+	work   func(held int) error // called after it; may be nil
+}
+
+func (r *inTurn) Read(p []byte) (int, error) {
+	r.before()
+	n, err := r.from.Read(p)
+	if r.work != nil && err == nil {
+		err = r.work(0)
+	}
+	return n, err
 }
 
 // unsearchable returns the error for a response that cannot be searched for
@@ -284,7 +304,7 @@ func compressed(err error) error {
 	switch {
 	case errors.Is(err, errEncoding):
 		return unsearchable(errEncoding.Error())
-	case errors.Is(err, fault.ErrUnreachable), errors.Is(err, fault.ErrTimeout):
+	case errors.Is(err, fault.ErrUnreachable), errors.Is(err, fault.ErrTimeout), errors.Is(err, http.ErrBodyReadAfterClose), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	default:
 		return unsearchable(errCompressed.Error())
