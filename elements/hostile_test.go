@@ -177,10 +177,16 @@ func TestCaretTellsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.policy = "" // for the style of the page
-	for _, font := range []string{"", "serif", "monospace"} {
+	for _, font := range []string{"", "serif", "monospace", "zoomed"} {
 		p := w.open(desktop, `<div id="part" style="width:60px;overflow:hidden"><vault-text style="width:900px" api-key="KEY"></vault-text></div>`)
 		p.Provoked = true
-		if font != "" {
+		switch font {
+		case "":
+		case "zoomed": // while the frame measures the font
+			p.Run(`el.style.zoom = '.0001'; el.look = {base: {fontFamily: 'sans-serif', fontStyle: 'italic'}}`)
+			p.frame().Await(`getComputedStyle(document.getElementById('text')).fontStyle === 'italic'`)
+			p.Run(`el.style.zoom = ''`)
+		default:
 			p.Run(`el.look = {base: {fontFamily: '` + font + `'}}`)
 		}
 		p.focus("text")
@@ -206,7 +212,9 @@ func TestCaretTellsNothing(t *testing.T) {
 	p.Provoked = true
 	f := p.frame()
 	family := `getComputedStyle(document.getElementById('cc-number')).fontFamily`
-	p.Run(`el.look = {base: {fontFamily: 'serif'}}`)
+	p.Run(`el.hidden = true; el.look = {base: {fontFamily: 'serif'}}`)
+	f.Await(family + `.endsWith('monospace')`) // it cannot be measured
+	p.Run(`el.hidden = false`)
 	f.Await(family + ` === 'serif'`)
 	f.Run(`(() => { const real = Element.prototype.getBoundingClientRect; Element.prototype.getBoundingClientRect = function () {
 		const r = real.call(this); return this.textContent.startsWith('77') ? {width: r.width + 9} : r } })()`)

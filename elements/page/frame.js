@@ -541,18 +541,23 @@ function applyLook(look) {
 // same width. Browsers scroll the page to the caret in a frame, so a page that shows only a
 // part of the frame can measure each character.
 let measured = '';
-function holdWidths(look) {
+let again = 0;
+function holdWidths() {
   const all = kind === 'text' ? Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i)) : [...'0123456789'];
-  const ruler = make('p', { class: 'ruler', 'aria-hidden': 'true' }, ...all.map((c) => make('span', {}, c.repeat(32))));
+  const ruler = make('p', { class: 'ruler', 'aria-hidden': 'true' }, ...all.map((c) => make('span', {}, c.repeat(8))));
   document.body.append(ruler);
-  const { fontFamily, fontSize, fontStyle, fontWeight } = getComputedStyle(ruler);
-  const font = [fontFamily, fontSize, fontStyle, fontWeight, root.lang].join();
+  const { fontFamily, fontStyle, fontWeight } = getComputedStyle(ruler);
+  const font = [fontFamily, fontStyle, fontWeight, root.lang].join();
   if (font !== measured) {
-    measured = font;
     const widths = [...ruler.children].map((e) => e.getBoundingClientRect().width);
-    const uneven = Math.max(...widths) - Math.min(...widths) > 0.5;
+    const widest = Math.max(...widths);
+    const isSmall = widest < 100; // while the frame is hidden, or the page has zoomed out
+    measured = isSmall ? '' : font;
+    cancelAnimationFrame(again);
+    if (isSmall) again = requestAnimationFrame(holdWidths);
+    const uneven = isSmall || widest - Math.min(...widths) > 1;
     root.toggleAttribute('data-fixed', uneven);
-    if (uneven && look?.base?.fontFamily) send({ is: 'say', text: 'look.base.fontFamily has characters of different widths, which the page could measure. The fields have a font of fixed width instead.' });
+    if (uneven && !isSmall && root.style.getPropertyValue('--base-font-family')) send({ is: 'say', text: 'look.base.fontFamily has characters of different widths, which the page could measure. The fields have a font of fixed width instead.' });
   }
   ruler.remove();
 }
@@ -577,7 +582,7 @@ function apply(given) {
     else shown.label();
     return;
   }
-  holdWidths(given.look);
+  holdWidths();
   arrange();
   form.firstElementChild.disabled = given.disabled === true;
 }
