@@ -320,8 +320,8 @@ type idleTime struct {
 }
 
 const (
-	firstIdle   = 1500 * time.Millisecond // servers that close early do so after 2 or 5 seconds
-	idleMargin  = time.Second             // for clocks and the way
+	firstIdle   = 4 * time.Second // servers that close early do so after 5 seconds
+	idleMargin  = time.Second     // for clocks and the way
 	idleCaution = 10 * time.Minute
 )
 

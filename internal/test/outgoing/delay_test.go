@@ -142,17 +142,28 @@ func TestBoundRequestsTakeOneRoundTrip(t *testing.T) {
 			must.Get(io.Copy(io.Discard, answer.Body))(t)
 		}},
 	} {
-		way.send() // opens the connection
-		opened, turns := l.opened.Load(), l.turns.Load()
-		times := make([]time.Duration, requests)
-		for i := range times {
-			start := time.Now()
-			way.send()
-			times[i] = time.Since(start)
+		taken := func() int64 {
+			way.send() // opens the connection
+			opened, turns := l.opened.Load(), l.turns.Load()
+			times := make([]time.Duration, requests)
+			for i := range times {
+				start := time.Now()
+				way.send()
+				times[i] = time.Since(start)
+			}
+			slices.Sort(times)
+			t.Logf("%s over %s: p50 %s, p90 %s", way.name, delay, times[requests/2], times[requests*9/10])
+			if l.opened.Load() != opened {
+				return -1 // the machine is so slow that a connection was idle for seconds
+			}
+			return l.turns.Load() - turns
 		}
-		slices.Sort(times)
-		t.Logf("%s over %s: p50 %s, p90 %s", way.name, delay, times[requests/2], times[requests*9/10])
-		must.Same(t, way.name+": connections", opened, l.opened.Load())
-		must.Same(t, way.name+": round trips", int64(requests), l.turns.Load()-turns)
+		turns := taken()
+		for range 5 {
+			if turns < 0 {
+				turns = taken()
+			}
+		}
+		must.Same(t, way.name+": round trips", int64(requests), turns)
 	}
 }
