@@ -49,11 +49,15 @@ func backup(c *call) error {
 	}
 	defer func() { _ = db.Close() }()
 	file := c.args[0]
-	f, err := os.OpenFile(filepath.Clean(file), os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
+	path, err := filepath.Abs(file) // to SQLite, a name such as file:x is a URI
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(c.ctx, "VACUUM INTO ?", file) // the file exists and is empty, so it keeps its mode
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(c.ctx, "VACUUM INTO ?", path) // the file exists and is empty, so it keeps its mode
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
@@ -83,7 +87,7 @@ func restore(c *call, only bool) error {
 		if _, err := c.way(); err != nil {
 			return err
 		}
-		if _, err := os.Stat(c.target.Path); err == nil {
+		if remains(c.target.Path) { // SQLite would apply the log of another database to the backup
 			return fmt.Errorf("there is a database at %s; stop its servers and move it, with the files beside it that end in -wal and -shm", c.target.Path)
 		}
 	}
@@ -180,6 +184,14 @@ func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
 		found.Read += len(page.Data)
 	}
 	return found, nil
+}
+
+// remains reports whether a database is at a path, or something of one beside it.
+func remains(path string) bool {
+	return slices.ContainsFunc([]string{"", "-wal", "-shm", "-journal"}, func(end string) bool {
+		_, err := os.Stat(path + end)
+		return err == nil
+	})
 }
 
 // private is the mode of files that the program creates.
