@@ -150,11 +150,11 @@ func TestInTxThatIsBad(t *testing.T) {
 // bad are transactions that are unusable or fail.
 var bad = map[string]func(t *testing.T, s *shop){
 	"none": func(t *testing.T, s *shop) {
-		must.Match(t, "a token was created in no transaction", must.Err(s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card"))), must.Text(""))
+		must.Match(t, "a token was created in no transaction", must.Err(s.Owner.InTx(nil).CreateToken(t.Context(), aCard("card"))), must.Text("InTx was given no transaction"))
 	},
 	"a nil pointer": func(t *testing.T, s *shop) {
 		var tx *sql.Tx
-		must.Match(t, "a token was created in no transaction", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), must.Text(""))
+		must.Match(t, "a token was created in no transaction", must.Err(s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card"))), must.Text("InTx was given no transaction"))
 	},
 	"of another database": func(t *testing.T, s *shop) {
 		tx := must.Get(s.Other(t).BeginTx(t.Context(), nil))(t)

@@ -334,7 +334,7 @@ func TestFailedOpenClosesItsResources(t *testing.T) {
 		must.Match(t, name+": the store", store.Ping(t.Context()), vault.ErrClosed)
 		given.Same(t, name+": the runtime was closed", runtime.closed, 1)
 	}
-	must.Match(t, "opened without a store", must.Err(vault.Open(t.Context(), nil, vault.NewKey(), nil)), must.Text(""))
+	must.Match(t, "opened without a store", must.Err(vault.Open(t.Context(), nil, vault.NewKey(), nil)), must.Text("Open needs a store and a master key"))
 }
 
 // A run or code check that is interrupted because the vault closes its runtime

@@ -64,7 +64,7 @@ func TestFileAnchor(t *testing.T) {
 			t.Errorf("after a cut of %d bytes: %q, %v", cut, msg, err)
 		}
 	}
-	must.Match(t, "a directory", AnchorFile(t.TempDir()).Put(t.Context(), last), must.Text(""))
+	must.Match(t, "a directory", AnchorFile(t.TempDir()).Put(t.Context(), last), must.Text("is a directory"))
 }
 
 func TestHTTPAnchor(t *testing.T) {
@@ -92,10 +92,10 @@ func TestHTTPAnchor(t *testing.T) {
 	must.Do(t, h.Put(t.Context(), []byte("note")))
 	must.Same(t, "the note that was fetched", "note", string(must.Get(h.Latest(t.Context()))(t)))
 	broken = true
-	must.Fail(h.Latest(t.Context()))(t, "Put with a status of 418", must.Text(""))
-	must.Match(t, "Latest with a status of 418", h.Put(t.Context(), []byte("note")), must.Text(""))
+	must.Fail(h.Latest(t.Context()))(t, "Put with a status of 418", must.Text("the anchor responds with status 418"))
+	must.Match(t, "Latest with a status of 418", h.Put(t.Context(), []byte("note")), must.Text("the anchor responds with status 418"))
 	h.URL = "http://\x00"
-	must.Match(t, "a bad URL", h.Put(t.Context(), nil), must.Text(""))
+	must.Match(t, "a bad URL", h.Put(t.Context(), nil), must.Text("the URL of the anchor is not valid"))
 }
 
 func TestAnchorURLFollowsNoRedirect(t *testing.T) {
@@ -105,6 +105,6 @@ func TestAnchorURLFollowsNoRedirect(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
 	h := &AnchorHTTP{URL: server.URL, Client: server.Client()}
-	must.Fail(h.Latest(t.Context()))(t, "GET", must.Text(""))
-	must.Match(t, "POST", h.Put(t.Context(), []byte("note")), must.Text(""))
+	must.Fail(h.Latest(t.Context()))(t, "GET", must.Text("the anchor responds with status 307"))
+	must.Match(t, "POST", h.Put(t.Context(), []byte("note")), must.Text("the anchor responds with status 307"))
 }

@@ -197,7 +197,7 @@ func TestEvidenceOutlivesTheProcess(t *testing.T) {
 		v := must.Get(vault.Open(ctx, given.SQLite(t, path), key, &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}))(t)
 		must.Get(v.CreateTenant(ctx, "Acme"))(t)
 		given.Intact(t, "the log")(v.VerifyLogs(ctx, nil))
-		must.Match(t, "a restore was accepted that did not happen", v.AcceptRestore(ctx, "none"), must.Text(""))
+		must.Match(t, "a restore was accepted that did not happen", v.AcceptRestore(ctx, "none"), vault.ErrConflict)
 		before := must.Get(anchor.Latest(ctx))(t)
 		must.Get(v.CreateTenant(ctx, "Other"))(t)
 		must.Do(t, v.Close())
