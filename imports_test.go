@@ -166,7 +166,7 @@ var mayImport = map[string][]string{
 
 	// Tests and their tools.
 	"docs":                       {},
-	"internal/bench":             {},
+	"internal/test/bench":        {},
 	"internal/test/auditlog":     {},
 	"internal/test/authority":    {},
 	"internal/test/destinations": {},

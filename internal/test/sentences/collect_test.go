@@ -22,7 +22,7 @@ const openAPI = "httpserver/openapi.json"
 
 // skipped are the folders whose text no user sees. storagetest is a test
 // suite; its texts are test names and failures.
-var skipped = []string{"storage/storagetest", "internal/bench", "internal/test"}
+var skipped = []string{"storage/storagetest", "internal/test"}
 
 // table has the sentences of each folder.
 type table map[string]map[string]bool

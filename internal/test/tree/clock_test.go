@@ -116,7 +116,7 @@ func sources(t *testing.T) []string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (hidden || d.Name() == "testdata" || rel == "internal/test" || rel == "internal/bench" || rel == "storage/storagetest"):
+		case d.IsDir() && (hidden || d.Name() == "testdata" || rel == "internal/test" || rel == "storage/storagetest"):
 			return fs.SkipDir
 		case strings.HasSuffix(rel, ".go") && !strings.HasSuffix(rel, "_test.go"):
 			files = append(files, filepath.ToSlash(rel))

@@ -1,7 +1,7 @@
 // Package bench measures how much time the vault adds to its databases. Besides
 // benchmarks it has a test that bounds allocations and statements of a call:
 //
-//	go test -run '^$' -bench . -benchtime 1x ./internal/bench
+//	go test -run '^$' -bench . -benchtime 1x ./internal/test/bench
 //
 // Most figures compare contenders that take turns in short rounds of one run,
 // so that other load on the machine affects all of them alike. The vault's
