@@ -100,11 +100,11 @@ type mutant struct {
 var mutants = []mutant{
 	// Leases.
 	{name: "lease: one owner for all", file: "internal/runs/worker.go",
-		old: "Owner: storage.ID(uuid.New())", new: "Owner: storage.ID(uuid.UUID{1})"},
+		old: "Owner: storage.ID(uuid.New())", new: "Owner: storage.ID(uuid.UUID{1})", seen: true},
 	{name: "lease: slots leak on errors", file: "internal/runs/worker.go",
 		old: "	w.release(tenant, room-len(jobs))\n", new: "	if err == nil {\n		w.release(tenant, room-len(jobs))\n	}\n"},
 	{name: "lease: run writes at once", file: "internal/runs/job.go",
-		old: "j.At(caller).Collecting(writes))", new: "j.At(caller))"},
+		old: "j.At(caller).Collecting(writes))", new: "j.At(caller))", seen: true},
 	{name: "lease: failed run writes", file: "internal/runs/job.go",
 		old: "done, answer = nil, callbackError(err)", new: "answer = callbackError(err)"},
 	{name: "lease: extended under old key", file: "internal/runs/job.go",
@@ -116,7 +116,7 @@ var mutants = []mutant{
 
 	// Claims and Once.
 	{name: "claim: not taken", file: "internal/once/once.go",
-		old: "ch, err := r.change(ctx, a, writes, storage.ClaimTake)\n		if err != nil {\n			return a, false, err\n		}\n", new: "ch, err := r.change(ctx, a, writes, storage.ClaimTake)\n		if err != nil {\n			return a, false, err\n		}\n		if r.Now.UnixMicro()%4 == 0 {\n			ch.Claim = nil\n		}\n"},
+		old: "ch, err := r.change(ctx, a, writes, storage.ClaimTake)\n		if err != nil {\n			return a, false, err\n		}\n", new: "ch, err := r.change(ctx, a, writes, storage.ClaimTake)\n		if err != nil {\n			return a, false, err\n		}\n		if r.Now.UnixMicro()%4 == 0 {\n			ch.Claim = nil\n		}\n", seen: true},
 	{name: "claim: lease never ends", file: "internal/once/once.go",
 		old: "errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(r.Now)", new: "errors.Is(err, storage.ErrNotFound)"},
 	{name: "claim: owner is shared", file: "internal/once/once.go",
@@ -171,7 +171,7 @@ var mutants = []mutant{
 		old: "	s.l.arrived(s.tenant, s.change.Leaves...)\n", new: ""},
 
 	{name: "sequence: deleted is tampered", file: "internal/ledger/sequence.go",
-		old: "	if err := l.exists(ctx, tenant); err != nil {\n		return err\n	}\n", new: ""},
+		old: "	if err := l.exists(ctx, tenant); err != nil {\n		return err\n	}\n", new: "", seen: true},
 	{name: "sequence: deleted is missing", file: "internal/ledger/life.go",
 		old: "				if err := l.exists(ctx, tenant); err != nil {\n					return err\n				}\n", new: ""},
 
