@@ -72,6 +72,7 @@ type SignIn struct {
 
 	mu       sync.Mutex
 	pending  map[[sha256.Size]byte]attempt // by browser and state
+	former   map[[sha256.Size]byte]attempt // that began before those in pending
 	sessions map[[sha256.Size]byte]session
 }
 
@@ -236,10 +237,7 @@ func (s *SignIn) redirect(w http.ResponseWriter, r *http.Request, page, prompt s
 	}
 	a := attempt{began: s.verifier.now(), nonce: rand.Text(), secret: rand.Text() + rand.Text(), page: page}
 	browser, state := s.browser(r), rand.Text()
-	if !s.begin(browser, state, a) {
-		s.fail(w, r, http.StatusServiceUnavailable, "too many people sign in", nil)
-		return
-	}
+	s.begin(browser, state, a)
 	challenge := sha256.Sum256([]byte(a.secret))
 	q := to.Query()
 	for name, value := range map[string]string{
@@ -266,18 +264,15 @@ func (s *SignIn) browser(r *http.Request) string {
 	return rand.Text()
 }
 
-// begin remembers an attempt. It reports false if there are too many.
-func (s *SignIn) begin(browser, state string, a attempt) bool {
+// begin remembers an attempt. If there are too many, the oldest half is forgotten, so
+// that nobody keeps people out with attempts that end at the provider.
+func (s *SignIn) begin(browser, state string, a attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pending) >= maxAttempts {
-		maps.DeleteFunc(s.pending, func(_ [sha256.Size]byte, a attempt) bool { return s.verifier.now().Sub(a.began) >= attemptLife })
-	}
-	if len(s.pending) >= maxAttempts {
-		return false
+	if len(s.pending) >= maxAttempts/2 {
+		s.pending, s.former = map[[sha256.Size]byte]attempt{}, s.pending
 	}
 	s.pending[attemptOf(browser, state)] = a
-	return true
 }
 
 func attemptOf(browser, state string) [sha256.Size]byte {
@@ -294,7 +289,11 @@ func (s *SignIn) take(r *http.Request) (attempt, bool) {
 	defer s.mu.Unlock()
 	key := attemptOf(cookie.Value, r.URL.Query().Get("state"))
 	a, ok := s.pending[key]
+	if !ok {
+		a, ok = s.former[key]
+	}
 	delete(s.pending, key)
+	delete(s.former, key)
 	return a, ok && s.verifier.now().Sub(a.began) < attemptLife
 }
 
