@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"iter"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/manifest"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 )
@@ -42,6 +44,14 @@ func appCommands() []*command {
 			example: "tokenvault app get Checkout --tenant Acme --json",
 			act:     inTenant(apps.show),
 		},
+		applyCommand("app", manifest.Application, `
+			An application has name, type, permissions, rules, identities, expires_at and
+			create_key, as in the body of POST /applications. The key of a new application is
+			printed once and not stored; with create_key: false it has none. Keys of an
+			application that exists stay as they are: see tokenvault app key. Without --url
+			identities are refused, because only a server knows its issuers.`,
+			"tokenvault app apply -f applications/ --tenant Acme --dry-run\ntokenvault app apply -f applications/checkout.yaml --tenant Acme --yes",
+			planApplication),
 		{
 			name: "app rotate-key", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true,
 			summary: "give an application a new API key",
@@ -66,7 +76,7 @@ var apps = kind[vault.Application, vault.ApplicationParams]{
 	all: func(ctx context.Context, api vault.API, name string) iter.Seq2[*vault.Application, error] {
 		return api.AllApplications(ctx, vault.ListApplicationsParams{Name: name})
 	},
-	get: vault.API.GetApplication, delete: vault.API.DeleteApplication,
+	get: vault.API.GetApplication, apply: vault.API.ApplyApplication, delete: vault.API.DeleteApplication,
 }
 
 var appColumns = []column[*vault.Application]{
@@ -172,13 +182,101 @@ func readArray(file string, to any) error {
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()             // the text of a number counts
-	d.DisallowUnknownFields() // a misspelled limit would be no limit
-	if err := d.Decode(to); err != nil {
+	if err := decodeJSON(text, to); err != nil {
 		return shell.Usagef("%v", err)
 	}
 	return nil
+}
+
+func decodeJSON(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()             // the text of a number counts
+	d.DisallowUnknownFields() // a misspelled limit would be no limit
+	return d.Decode(to)
+}
+
+var errNoApplication = errors.New("type, permissions, rules, identities, expires_at and create_key belong to an application; is it one?")
+
+// planApplication compares a manifest with the existing application of the same name.
+func planApplication(c *call, api vault.API, m *manifest.Manifest) (*planned, error) {
+	want, err := manifestParams(m)
+	if err != nil {
+		return nil, err
+	}
+	p, err := apps.plan(c, api, m, want, func(d *manifest.Changes, now *vault.Application) {
+		was := now.Params()
+		if was.Same(want) {
+			return
+		}
+		d.Text("type", string(was.Type), string(want.Type))
+		d.Text("permissions", joined(was.Permissions), joined(want.Permissions))
+		d.Text("expires_at", shell.TimeText(was.ExpiresAt), shell.TimeText(want.ExpiresAt))
+		d.Code("rules", jsonLines(was.Rules), jsonLines(want.Rules))
+		d.Code("identities", jsonLines(was.Identities), jsonLines(want.Identities))
+	})
+	if err != nil || p.write == nil {
+		return p, err
+	}
+	p.write = func() (uuid.UUID, error) {
+		applied, err := api.ApplyApplication(c.ctx, want)
+		if err != nil {
+			return uuid.UUID{}, err
+		}
+		if p.Key = applied.Item.Key; p.Key != "" && !c.json {
+			fmt.Fprintf(c.Out, "The key of %s, which is not shown again: %s\n", shell.Printable(p.Name), p.Key)
+		}
+		return applied.Item.ID, nil
+	}
+	return p, nil
+}
+
+// manifestParams returns the parameters of the application in a manifest.
+func manifestParams(m *manifest.Manifest) (vault.ApplicationParams, error) {
+	p := vault.ApplicationParams{Name: m.Name, Type: vault.ApplicationType(m.Type), CreateKey: m.CreateKey}
+	if m.DescribesCode() {
+		return p, errors.New("an application has no application, configuration, code, destination_url, require_auth or transforms; is it a reactor or a proxy?")
+	}
+	if p.Type == "" {
+		return p, errors.New("an application needs a type: public, private or management")
+	}
+	for _, word := range m.Permissions {
+		p.Permissions = append(p.Permissions, vault.Permission(word))
+	}
+	if m.ExpiresAt != "" {
+		at, err := time.Parse(time.RFC3339, m.ExpiresAt)
+		if err != nil {
+			return p, errors.New("expires_at must be a time such as 2030-01-31T00:00:00Z")
+		}
+		p.ExpiresAt = at
+	}
+	if err := decodeArray(m.Rules, &p.Rules); err != nil {
+		return p, fmt.Errorf("rules: %w", err)
+	}
+	if err := decodeArray(m.Identities, &p.Identities); err != nil {
+		return p, fmt.Errorf("identities: %w", err)
+	}
+	return p, nil
+}
+
+// decodeArray decodes a part of a manifest as the API decodes it.
+func decodeArray(part []any, to any) error {
+	if part == nil {
+		return nil
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		return err
+	}
+	return decodeJSON(text, to)
+}
+
+// jsonLines returns a value as JSON in lines, and nothing for an empty list.
+func jsonLines[T any](all []T) string {
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.MarshalIndent(all, "", "  ") // rules and identities have only texts, numbers and booleans
+	return string(text)
 }
 
 func createApp(c *call, p *appFlags) error {

@@ -20,6 +20,7 @@ type planned struct {
 	Changed []string  `json:"changed,omitempty"`
 	ID      uuid.UUID `json:"id,omitzero"`
 	diff    []string
+	Key     string                    `json:"key,omitempty"` // of an application that was created
 	write   func() (uuid.UUID, error) // nil if nothing changes
 }
 
@@ -34,15 +35,17 @@ const applyAbout = `Reads a YAML or JSON file, or all such files of a folder, sh
 	from the tenant, asks, and then applies them. An item with the same name is
 	changed, a missing item is created, and nothing is deleted. Applying the same
 	files again changes nothing. --dry-run stops after the differences.
+	`
 
+const codeAbout = `
 	A value of the configuration is a string, or {env: VARIABLE} for a value that
 	must not be in a file. Values are never shown. application is the name or id of
 	an application of the tenant.
 	`
 
-func applyCommand(kind, about, example string, plan func(*call, vault.API, *manifest.Manifest) (*planned, error)) *command {
+func applyCommand(name, kind, about, example string, plan func(*call, vault.API, *manifest.Manifest) (*planned, error)) *command {
 	return &command{
-		name: kind + " apply", reach: bothWays, asks: true, summary: "create or change items from files",
+		name: name + " apply", reach: bothWays, asks: true, summary: "create or change items from files",
 		about: applyAbout + about, example: example,
 		setup: func(f *flag.FlagSet) action {
 			path := f.String("f", "", "`file` or folder")

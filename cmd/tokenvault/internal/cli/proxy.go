@@ -32,7 +32,7 @@ func proxyCommands() []*command {
 			example: "tokenvault proxy get Gateway --tenant Acme",
 			act:     inTenant(proxies.show),
 		},
-		applyCommand(manifest.Proxy, `
+		applyCommand(manifest.Proxy, manifest.Proxy, codeAbout+`
 			A proxy has name, destination_url, require_auth, configuration, application, and
 			request_transform and response_transform with code or code_file. Without these
 			the code is in the files beside it that have the same name and end in
@@ -103,6 +103,9 @@ func codeText(code string) string {
 
 // planProxy compares a manifest with the existing proxy of the same name.
 func planProxy(c *call, api vault.API, m *manifest.Manifest) (*planned, error) {
+	if m.DescribesApplication() {
+		return nil, errNoApplication
+	}
 	if m.Code != "" || m.CodeFile != "" {
 		return nil, errors.New("a proxy has code in request_transform and response_transform alone; is it a reactor?")
 	}

@@ -27,7 +27,7 @@ func reactorCommands() []*command {
 			example: "tokenvault reactor get Charge --tenant Acme",
 			act:     inTenant(reactors.show),
 		},
-		applyCommand(manifest.Reactor, `
+		applyCommand(manifest.Reactor, manifest.Reactor, codeAbout+`
 			A reactor has name, code or code_file, configuration and application. Without
 			code and code_file the code is in the file beside it that has the same name and
 			ends in .js, .mjs, .cjs or .ts; code without such a file describes a reactor too.`,
@@ -78,6 +78,9 @@ var reactorColumns = []column[*vault.Reactor]{
 
 // planReactor compares a manifest with the existing reactor of the same name.
 func planReactor(c *call, api vault.API, m *manifest.Manifest) (*planned, error) {
+	if m.DescribesApplication() {
+		return nil, errNoApplication
+	}
 	if m.DestinationURL != "" || m.RequireAuth != nil || m.RequestTransform != nil || m.ResponseTransform != nil {
 		return nil, fmt.Errorf("a reactor has no destination_url, require_auth or transforms; is it a proxy?")
 	}

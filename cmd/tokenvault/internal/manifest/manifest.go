@@ -1,5 +1,5 @@
-// Package manifest reads the files that describe reactors and proxies, and compares
-// them with what a tenant has.
+// Package manifest reads the files that describe applications, reactors and proxies, and
+// compares them with what a tenant has.
 package manifest
 
 import (
@@ -16,12 +16,20 @@ import (
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/shell"
 )
 
-// Manifest describes a reactor or a proxy in a file of YAML or JSON.
+// Manifest describes an application, a reactor or a proxy in a file of YAML or JSON.
 type Manifest struct {
-	Kind        string         `yaml:"kind"` // reactor or proxy; the default is the command's kind
+	Kind        string         `yaml:"kind"` // application, reactor or proxy; the default is the command's kind
 	Name        string         `yaml:"name"` // the default is the name of the file
 	Application string         `yaml:"application"`
 	Settings    map[string]any `yaml:"configuration"` // strings, or {env: VARIABLE}
+
+	// Fields of an application, as in the body of POST /applications.
+	Type        string   `yaml:"type"`
+	Permissions []string `yaml:"permissions"`
+	Rules       []any    `yaml:"rules"`
+	Identities  []any    `yaml:"identities"`
+	ExpiresAt   string   `yaml:"expires_at"`
+	CreateKey   *bool    `yaml:"create_key"`
 
 	// Fields of a reactor.
 	Code     string `yaml:"code"`
@@ -44,8 +52,9 @@ type Code struct {
 
 // Kinds of manifests.
 const (
-	Reactor = "reactor"
-	Proxy   = "proxy"
+	Application = "application"
+	Reactor     = "reactor"
+	Proxy       = "proxy"
 )
 
 // Suffixes of manifests and code files.
@@ -142,6 +151,9 @@ func readManifest(file, kind string) (*Manifest, error) {
 // readCode reads the code files that the manifest names, or that have its
 // name.
 func (m *Manifest) readCode() error {
+	if m.Kind == Application {
+		return nil
+	}
 	if m.Kind == Reactor {
 		code, err := m.code(m.Code, m.CodeFile, "")
 		m.Code, m.CodeFile = code, ""
@@ -184,6 +196,18 @@ func (m *Manifest) code(code, file, part string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// DescribesApplication reports whether the manifest has fields that only an application
+// has.
+func (m *Manifest) DescribesApplication() bool {
+	return m.Type != "" || m.Permissions != nil || m.Rules != nil || m.Identities != nil || m.ExpiresAt != "" || m.CreateKey != nil
+}
+
+// DescribesCode reports whether the manifest has fields that an application lacks.
+func (m *Manifest) DescribesCode() bool {
+	return m.Application != "" || m.Settings != nil || m.Code != "" || m.CodeFile != "" || m.DestinationURL != "" ||
+		m.RequireAuth != nil || m.RequestTransform != nil || m.ResponseTransform != nil
 }
 
 // Configuration returns the configuration with values from the environment.
