@@ -68,11 +68,11 @@ var errNotJWT = errors.New("the file has no JWT, or a JWT of more than 8 KiB")
 
 // readJWT reads a JWT from a file.
 func readJWT(path string) (string, error) {
-	f, err := os.Open(path) //nolint:gosec // a file that the program names
+	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, 2*maxJWT))
 	if err != nil {
 		return "", err

@@ -84,8 +84,8 @@ type Policy struct {
 // starts. It may set headers of the request.
 type Observe func(req *http.Request, tenant string) (context.Context, func(error))
 
-// Intercept, if set, is called with each new connection pool. The simulator sets it,
-// because nothing in a test with simulated time can reach a network.
+// Intercept is called with each new connection pool, if it is set. The simulator sets
+// it, because nothing in a test with simulated time can reach a network.
 var Intercept func(*http.Transport)
 
 // maxHeaderBytes limits the size of the response headers.

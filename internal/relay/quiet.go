@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"io"
 )
 
@@ -20,7 +21,7 @@ type quietBody struct {
 
 func (b *quietBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = sendError(b.ctx, err)
 	}
 	return n, err

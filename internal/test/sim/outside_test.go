@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -77,10 +76,6 @@ type watcher struct{ n *node }
 // Start implements vault.Observer.
 func (o watcher) Start(ctx context.Context, _ vault.Event) (context.Context, func(error)) {
 	return context.WithValue(ctx, nodeKey{}, o.n), func(error) {}
-}
-
-func init() {
-	egress.Intercept = func(t *http.Transport) { t.RegisterProtocol("https", receiver{}) }
 }
 
 // receiver is the destination of all callbacks.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 	// same order each time.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
+	egress.Intercept = func(t *http.Transport) { t.RegisterProtocol("https", receiver{}) }
 	os.Exit(m.Run())
 }
 
