@@ -48,6 +48,20 @@ const checks = {
     await admin.applications.delete(made.id);
   },
 
+  async keys({ admin }) {
+    const made = await admin.applications.create({ name: 'sdk keys', type: 'private', permissions: ['token:create'] });
+    const second = await admin.applicationKeys.create(made.id);
+    assert.match(second.key, /^key_prv_/);
+    assert.equal((await client(second.key).tokens.create({ type: 'token', data: 'by a second key' })).type, 'token');
+    assert.equal((await admin.applicationKeys.list(made.id)).length, 2);
+    const shown = await admin.applicationKeys.get(made.id, second.id);
+    assert.deepEqual([shown.id, shown.key], [second.id, undefined]);
+    await admin.applicationKeys.delete(made.id, second.id);
+    assert.equal((await admin.applicationKeys.list(made.id)).length, 1);
+    await assert.rejects(client(second.key).tokens.create({ type: 'token', data: 'x' }), (e) => e.statusCode === 401);
+    await admin.applications.delete(made.id);
+  },
+
   async reactors({ admin, app }) {
     const made = await admin.reactors.create({ name: 'sdk', code: 'module.exports = async (req) => ({raw: req.args})', configuration: { KEY: 'sk' } });
     assert.deepEqual((await app.reactors.react(made.id, { args: { a: 1 } })).raw, { a: 1 });
