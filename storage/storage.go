@@ -33,8 +33,8 @@
 // A release of this module may add a method to an interface, a field to [Change] or to
 // a row in it, or a kind of [Cond]. The first does not compile, and a backend returns an
 // error for a Cond that it does not know. A field that a backend ignores would lose a
-// part of a change without an error. So a backend converts Change and the rows in it to
-// structs of its own, as the example of Change does, and a new field does not compile
+// part of a change without an error. So a backend converts Change and the rows in it
+// to its own structs, as the example of Change does, and a new field does not compile
 // either. The CHANGELOG names new fields, and storage/storagetest tests them.
 package storage
 

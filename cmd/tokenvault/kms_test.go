@@ -127,7 +127,7 @@ func newLoad(t *testing.T, key string, urls ...string) *load {
 	return l
 }
 
-// call creates a token, and returns the status, 0 if there is none.
+// call creates a token and returns the status, or 0 without a response.
 func call(url, key string, n int) int {
 	body := fmt.Sprintf(`{"type": "token", "data": "value %d"}`, n)
 	req, err := http.NewRequest(http.MethodPost, url+"/tokens", strings.NewReader(body))

@@ -132,7 +132,7 @@ func certificate(t *testing.T) (cert, key []byte, pool *x509.CertPool) {
 	return cert, key, pool
 }
 
-// freeAddress returns an address of this machine that nobody listens on.
+// freeAddress returns a local address that no program listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -223,7 +223,7 @@ func TestSignInWithChromium(t *testing.T) {
 	tab.Navigate(console)
 	heading("You have signed out")
 
-	tab.Run(`document.querySelector('a').click()`) // the provider asks for the password
+	tab.Run(`document.querySelector('a').click()`) // the provider prompts for the password
 	login("bob")
 	// The console may have fetched the keys less than ten seconds ago. It then refuses
 	// the new key, until the person tries again.

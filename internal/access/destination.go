@@ -69,9 +69,9 @@ func (d Destinations) Match(to Target) bool {
 	return d == nil || to != Target{} && slices.ContainsFunc(d, func(entry string) bool { return stored(entry).matches(to) })
 }
 
-// Within reports whether d permits no request that limit does not permit. It reports
-// false where that would follow only from several entries of limit together, except
-// that each method is compared by itself.
+// Within reports whether limit permits every request that d permits. It compares each
+// method separately. Otherwise it reports false if only several entries of limit
+// together cover an entry of d.
 func (d Destinations) Within(limit Destinations) bool {
 	return limit == nil || d != nil && !slices.ContainsFunc(d, func(entry string) bool { return !limit.covers(stored(entry)) })
 }

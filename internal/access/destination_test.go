@@ -242,7 +242,7 @@ func TestPathPatterns(t *testing.T) {
 	}
 }
 
-// Within compares each method by itself.
+// Within compares each method separately.
 func TestDestinationsWithin(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -264,7 +264,7 @@ func TestDestinationsWithin(t *testing.T) {
 	}
 }
 
-// What many lists have in common does not grow with the product of their lengths.
+// The intersection of many lists does not grow with the product of their lengths.
 func TestCommonDestinationsAreBounded(t *testing.T) {
 	t.Parallel()
 	var limits Limits

@@ -43,7 +43,7 @@ func (d destination) matches(to Target) bool {
 	return (d.methods == nil || slices.Contains(d.methods, to.Method)) && hostCovers(d.host, to.Host) && (d.path == nil || d.path.matches(to.Path))
 }
 
-// hostCovers reports whether a host is host, or one that its star stands for.
+// hostCovers reports whether a host equals the pattern or matches its star.
 func hostCovers(pattern, host string) bool {
 	if pattern == host {
 		return true
@@ -218,8 +218,8 @@ const (
 	destinationHost = "must have a host such as api.example.com or *.example.com, with an optional port; not an IP address, and without a scheme, a user name, or a * elsewhere"
 )
 
-// parseDestination reads a destination as people write it. The problem says what is
-// permitted, or is empty.
+// parseDestination reads a destination as people write it. The problem is empty, or
+// explains what is permitted.
 func parseDestination(text string, loopback bool) (d destination, problem string) {
 	if len(text) > maxDestination {
 		return d, fmt.Sprintf("must have at most %d characters", maxDestination)

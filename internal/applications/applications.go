@@ -134,7 +134,7 @@ func check(_ context.Context, op *core.Op, p *Params, old *Application) (err err
 	}
 	must := op.Vault.MustClaims
 	if unknown || old.Type != "" && identity.Same(p.Identities, old.Identities) {
-		must = nil // what is there already stays, also if the server no longer has the issuer
+		must = nil // stored identities stay, even if the server no longer has the issuer
 	}
 	if *p, err = p.checked(op.Now, op.Vault.AllowPrivate, must); err != nil || unknown {
 		return err
@@ -143,9 +143,9 @@ func check(_ context.Context, op *core.Op, p *Params, old *Application) (err err
 }
 
 // maySignIn checks whether the caller may give an application another way to sign in.
-// A caller with a JWT makes no key, and a caller with a JWT or with a key that ends
-// does not change the identities of its own application. Otherwise it could turn what
-// ends into what lasts.
+// A caller with a JWT cannot make a key. A caller with a JWT or with a key that ends
+// cannot change the identities of its application. Otherwise it could turn temporary
+// access into permanent access.
 func maySignIn(op *core.Op, p *Params, old *Application) error {
 	switch {
 	case old.Type == "" && (p.CreateKey == nil || *p.CreateKey):

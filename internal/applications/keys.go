@@ -81,9 +81,9 @@ func keyRows(ctx context.Context, op *core.Op, ch *storage.Change, old, app *App
 	return err
 }
 
-// bounded returns the end of a key that the caller makes. A key that it makes for its
-// own application ends no later than the key that it has shown, so that a key that
-// ends cannot be turned into one that lasts.
+// bounded returns the end of a key that the caller makes. A key for the caller's own
+// application ends no later than the key that the caller has shown, so that a
+// temporary key cannot make a permanent key.
 func bounded(op *core.Op, application uuid.UUID, end time.Time) time.Time {
 	own := op.ApplicationID() == application && application != (uuid.UUID{})
 	if limit := op.UsedKeyEnd(); own && !limit.IsZero() && (end.IsZero() || end.After(limit)) {

@@ -66,8 +66,8 @@ func (op *Op) commit(ctx context.Context, to writer, ch *storage.Change) error {
 	return err
 }
 
-// ring returns the keys for the MACs of entries: those of the tenant. If the
-// tenant was deleted, its own key is denied, or its keys cannot be read, it returns the vault's own, so
+// ring returns the tenant's keys for the MACs of entries. If the tenant was deleted,
+// its own key is denied, or its keys cannot be read, it returns the vault's keys, so
 // that such a tenant can still be deleted.
 func (op *Op) ring(ctx context.Context) (ring *seal.Ring, own bool, err error) {
 	if op.vaultRing != nil {

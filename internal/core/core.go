@@ -73,8 +73,8 @@ type Vault struct {
 
 	// Tenants caches the keys and documents of tenants.
 	Tenants *keyring.Cache[Tenant]
-	// Key watches the master key; nil if nobody else holds it. It is set before the
-	// first operation.
+	// Key watches the master key; nil if the vault holds the key itself. It is set
+	// before the first operation.
 	Key *keyring.Watch
 	// Own has the tenants' own keys.
 	Own *keyring.OwnKeys

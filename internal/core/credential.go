@@ -18,7 +18,7 @@ import (
 )
 
 // KindKey is the kind of the record that an API key is found by. The record names the
-// application. The application lists its keys, so a record grants nothing by itself.
+// application. The application lists its keys, so a record alone grants nothing.
 var KindKey = seal.RecordKind("application_key")
 
 // Key is an API key of an application. It is part of the application's document.
@@ -52,8 +52,8 @@ type credential struct {
 	workload *workload
 }
 
-// identityMark begins the mark of a workload's credential. What follows is the mark of
-// the identity.
+// identityMark begins the mark of a workload's credential. The mark of the identity
+// follows.
 const identityMark = "identity "
 
 // mark returns the text by which a session refers to what its maker has shown. The
@@ -120,7 +120,7 @@ type keyUses struct {
 	waiting bounded.Map[uuid.UUID, keyUse]
 }
 
-// keyUse is a use of a key that is to be written.
+// keyUse is a use of a key that has not been written yet.
 type keyUse struct {
 	tenant uuid.UUID
 	at     time.Time

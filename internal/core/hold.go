@@ -5,10 +5,10 @@ import (
 )
 
 // Hold suspends an application, a reactor or a proxy that a restore brought back in
-// an older state. It is part of the sealed document, so whoever can write to the
-// database can no more lift it than grant a right. A positive Hold is the newest
-// revision in the log, which the restored row lacks. It becomes negative when a
-// person has confirmed the row in spite of that revision.
+// an older state. It is part of the sealed document, so write access to the database
+// can no more lift it than grant a right. A positive Hold is the newest revision in
+// the log, which the restored row lacks. It becomes negative when a person has
+// confirmed the row in spite of that revision.
 type Hold int64
 
 // Suspended reports whether the entity must not be used.

@@ -83,8 +83,9 @@ func (v *Vault) outageRevision(ctx context.Context) int64 {
 	return recs[0].Rev
 }
 
-// isAbout reports whether the record says that a node enters this outage. The clock of
-// that node may be wrong, so the record must also have changed since the outage began.
+// isAbout reports whether the record is about a node that enters this outage. The
+// clock of that node may be wrong, so the record must also have changed since the
+// outage began.
 func (o *keyOutage) isAbout(e *entering, rev int64, now time.Time) bool {
 	return rev != o.rev && !e.Began.Before(o.since) && !e.Began.After(now.Add(outageLease))
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Lease is the part of a document that names the node that works on it. Each write of
-// the document depends on its revision, so that of two nodes that take an expired lease
-// one fails.
+// the document depends on its revision, so if two nodes take an expired lease, one of
+// them fails.
 type Lease struct {
 	Owner uuid.UUID `json:"owner,omitzero"`
 	Until time.Time `json:"until,omitzero"`

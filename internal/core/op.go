@@ -206,7 +206,7 @@ func (op *Op) commitSealed(ctx context.Context, ch *storage.Change) error {
 	return unknownIf(ch.Unsure, fault.ErrFaster)
 }
 
-// settleTimeout bounds the time to find out whether a change was applied.
+// settleTimeout bounds the time for checking whether a change was applied.
 const settleTimeout = 30 * time.Second
 
 // unknownIf returns the error for a change that may have been applied.

@@ -16,8 +16,8 @@ import (
 // A stored response may contain the data of tokens that its work has seen. The
 // log binds the response to them: work shows nothing of a token without a log
 // entry, and [Op.LogReads] adds every token that it enters to the uses of the
-// response. An entry that does not tell how much was seen makes the response
-// one that is never replayed.
+// response. If an entry does not record how much was seen, the response is never
+// replayed.
 
 // maxUses is the maximum number of tokens that a response can depend on. A
 // response with more dependencies is not replayed.

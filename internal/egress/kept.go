@@ -58,7 +58,7 @@ type kept struct {
 // linkHost is a destination of a tenant.
 type linkHost struct{ tenant, scheme, host string }
 
-// linkKey says which requests may use a connection.
+// linkKey identifies the requests that may use a connection.
 type linkKey struct {
 	linkHost
 	holder string
@@ -77,9 +77,9 @@ type link struct {
 
 	// While it is idle:
 	since   time.Time
-	usable  time.Duration // how long the destination says that it stays open; 0 if unknown
+	usable  time.Duration // how long the destination promises to keep it open; 0 if unknown
 	element *list.Element
-	watched chan struct{} // closed when nobody reads any more
+	watched chan struct{} // closed when watch has stopped reading
 	err     error         // why
 }
 
@@ -169,8 +169,8 @@ func (k *kept) take(key linkKey) *link {
 }
 
 // pop removes the connection that has been idle for the shortest time. If that is
-// longer than destinations are known to wait, the connection stays, to find out how
-// long this one does.
+// longer than destinations are known to wait, the connection stays, so that pop can
+// learn how long this destination waits.
 func (k *kept) pop(key linkKey) *link {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -251,7 +251,7 @@ func (k *kept) crowd(x *link) *link {
 }
 
 // watch waits until a connection is used again, or has been idle for too long, or the
-// destination closes it or sends something. What it sends is dropped.
+// destination closes it or sends something. Anything sent is dropped.
 func (k *kept) watch(x *link) {
 	_, x.err = x.reader.Peek(1)
 	close(x.watched)
@@ -339,8 +339,8 @@ func (h *idleTime) ended(idle time.Duration, now time.Time) {
 
 func lessMargin(idle time.Duration) time.Duration { return max(0, idle-idleMargin) }
 
-// announced returns how long the destination says that it leaves the connection open,
-// or 0.
+// announced returns the idle time that the Keep-Alive header announces, less a
+// margin, or 0.
 func announced(h http.Header) time.Duration {
 	for part := range strings.SplitSeq(h.Get("Keep-Alive"), ",") {
 		if text, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(part)), "timeout="); ok {

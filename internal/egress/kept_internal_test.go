@@ -261,8 +261,9 @@ func TestKeptConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// A destination that closes idle connections loses no request, although none is sent
-// twice, if it leaves them open for 5 seconds, or says how long.
+// No request to a destination that closes idle connections is lost, although none is
+// sent twice. The destination must leave them open for 5 seconds, or announce its
+// timeout.
 func TestDestinationsThatCloseIdleConnections(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

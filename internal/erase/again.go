@@ -77,7 +77,7 @@ type Held struct {
 // restore the database holds them again. A token that was created after the
 // erasure of another one with the same id stays, and so does a key that an
 // application got later. An application, proxy or reactor that was changed later
-// than its row says is suspended, unless it is to be kept.
+// than its row says is suspended, unless p.Keep names it.
 func Again(ctx context.Context, v *core.Vault, p *AgainParams) (*ErasedAgain, error) {
 	all := again{}
 	for _, file := range p.Files {
@@ -286,7 +286,7 @@ func withdrawAgain(ctx context.Context, op *core.Op, w withdrawn, dry bool, out 
 		{audit.Application, w[ofApplication], &out.Applications,
 			always, applications.All.Delete},
 		{audit.Application, w[ofKey], &out.Keys, w.oldKey, func(ctx context.Context, op *core.Op, id uuid.UUID) error {
-			_, err := applications.RegenerateKey(ctx, op, id) // nobody learns the new key
+			_, err := applications.RegenerateKey(ctx, op, id) // the new key is discarded
 			return err
 		}},
 		{core.KindKey, w[ofOneKey], &out.Keys, always, applications.WithdrawKey},

@@ -103,8 +103,9 @@ func kindOf[T any](k *records.Kind[T], of func(*T) (hold *core.Hold, created, mo
 }
 
 // holdAgain suspends the entities of one tenant whose rows are older than the files
-// say, and confirms those that are kept. It comes before everything that changes the
-// rows. Entities that will be deleted, and keys that will be replaced, do not count.
+// say, and confirms the entities that are kept. It comes before everything that
+// changes the rows. Entities that will be deleted, and keys that will be replaced, do
+// not count.
 func holdAgain(ctx context.Context, op *core.Op, h *history, p *AgainParams, out *ErasedAgain) error {
 	for _, id := range p.Keep {
 		for name := range kinds {
@@ -145,7 +146,7 @@ func holdOne(ctx context.Context, op *core.Op, held Held, last change, p *AgainP
 	if err != nil {
 		return err
 	}
-	revision, err := op.SealedRevision(ctx, rec) // whoever writes to the database can change its column
+	revision, err := op.SealedRevision(ctx, rec) // write access to the database can change its column
 	if err != nil {
 		return err
 	}

@@ -213,7 +213,7 @@ func TestEraseAgainDoesNotBelieveColumns(t *testing.T) {
 	must.Match(t, "the application", o.uses()["application"], vault.ErrForbidden)
 }
 
-// Whoever is to be kept from the start is confirmed, and never suspended.
+// An entity that is kept from the start is confirmed, and never suspended.
 func TestEraseAgainKeeps(t *testing.T) {
 	t.Parallel()
 	o, log := newOlder(t, true)

@@ -340,8 +340,8 @@ func (ev *evaluator) fill(f *application) []arg {
 	return args
 }
 
-// ShortLeaf is the number of characters from which a string or number is
-// sensitive by itself. Filters may take shorter values apart.
+// ShortLeaf is the minimum number of characters of a string or number that is
+// sensitive on its own. Filters may take shorter values apart.
 const ShortLeaf = 6
 
 // Whole restricts expressions over some tokens, so that they insert data whole:

@@ -87,8 +87,8 @@ func replaces(t *testing.T, one, other string) {
 	}
 }
 
-// checked returns an identity as Check stores it, with the claim as the only one that
-// is required, and whether Check accepts it. Stars are accepted too.
+// checked returns an identity as Check stores it, and whether Check accepts it. No
+// other claim is required. Stars are accepted too.
 func checked(id identity.Identity, claim string) (identity.Identity, bool) {
 	bad := &form.Problems{}
 	out := identity.Check("i", []identity.Identity{id}, func(string) ([]string, bool) { return []string{claim}, true }, bad)
@@ -137,7 +137,7 @@ func fits(tree jsonx.Value, name string, want jsonx.Value) bool {
 	return false
 }
 
-// FuzzPeek checks that the issuer of a JWT is the one that a decoder of JSON reads.
+// FuzzPeek checks that Peek and a JSON decoder read the same issuer of a JWT.
 func FuzzPeek(f *testing.F) {
 	for _, payload := range []string{`{"iss":"https://ci.example.com"}`, `{"iss":"a","iss":"b"}`, `{"iss":"\ud800"}`, `{"ISS":"a"}`, `[`} {
 		f.Add(jwt(payload))

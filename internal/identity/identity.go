@@ -26,8 +26,8 @@ type Identity struct {
 	// Claims maps the name of a claim, or a JSON Pointer, to the value that the
 	// claim must have: a string, a json.Number or a bool.
 	Claims map[string]any `json:"claims"`
-	// Mark distinguishes the identity from an equal one that was removed earlier. It is
-	// set when the identity is stored.
+	// Mark distinguishes the identity from an equal identity that was removed
+	// earlier. It is set when the identity is stored.
 	Mark string `json:"mark,omitempty"`
 }
 
@@ -96,8 +96,8 @@ func Clone(list []Identity) []Identity {
 	return out
 }
 
-// Marked returns a copy of a list in which each identity has a mark: that of the equal
-// identity in old, or a new one.
+// Marked returns a copy of a list in which each identity has a mark. The mark comes
+// from the equal identity in old, or is new.
 func Marked(list, old []Identity) []Identity {
 	out := Clone(list)
 	for i := range out {

@@ -24,7 +24,8 @@ func decode(t testing.TB, payload string) map[string]any {
 	return claims
 }
 
-// known has issuers with and without a slash at the end, and one with a list of its own.
+// known has issuers with and without a slash at the end, and an issuer with its own
+// list.
 func known(name string) ([]string, bool) {
 	list, ok := map[string][]string{
 		issuer: nil, "https://slash.example.com/": nil, "https://lists.example.com": {"repository_id", "/kubernetes.io/uid"},

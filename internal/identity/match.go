@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Match returns nil if the claims are those of the identity. Otherwise its error says
-// why not, for the operator; the caller must not see it. The claims are verified, and
-// as a decoder of JSON returns them with numbers as json.Number.
+// Match returns nil if the claims match the identity. Otherwise its error says why
+// not, for the operator; the caller must not see it. The claims are verified, and as
+// a decoder of JSON returns them with numbers as json.Number.
 func Match(id Identity, claims map[string]any) error {
 	if issuer, _ := claims["iss"].(string); issuer != id.Issuer || issuer == "" {
 		return errors.New("the claim iss is not the issuer")

@@ -106,7 +106,7 @@ type Cache[D any] struct {
 // known is what the cache has of a tenant.
 type known[D any] struct {
 	state   *State[D] // nil if it must be read again
-	wrapped []byte    // what the ring was unwrapped from
+	wrapped []byte    // the wrapped form of ring
 	ring    *seal.Ring
 	own     *ownKey // nil if the master key alone wraps the ring
 }

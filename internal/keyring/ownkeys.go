@@ -190,7 +190,7 @@ var errOwnPin = errors.New("vault: the URI of a tenant's key takes no root=: the
 // closeKey ends what an opened key uses.
 func closeKey(key seal.AEAD) {
 	if closer, ok := key.(io.Closer); ok {
-		_ = closer.Close() // there is nobody to tell
+		_ = closer.Close() // no caller could handle the error
 	}
 }
 
@@ -218,7 +218,7 @@ type ownKey struct {
 	key     seal.AEAD
 	ended   bool // no more keys are opened
 	checked time.Time
-	blob    ownRoot                    // the last one that was read, which checks unwrap
+	blob    ownRoot                    // the last root that was read, which checks unwrap
 	roots   map[uuid.UUID]knownOwnRoot // of its tenants; empty while the key is denied
 }
 

@@ -67,8 +67,8 @@ func (r *rootRecord) mac(auth [32]byte) []byte {
 
 func (r *rootRecord) genuine(auth [32]byte) bool { return hmac.Equal(r.MAC, r.mac(auth)) }
 
-// Pinned is a key that says whether anybody can wrap for it, and which root it must
-// unwrap.
+// Pinned is a key that reports whether anybody can wrap for it, and names the root
+// that it must unwrap.
 type Pinned interface {
 	// Public reports whether knowing a public key is enough to make a ciphertext.
 	Public(ciphertext []byte) bool
@@ -76,8 +76,8 @@ type Pinned interface {
 	Root() string
 }
 
-// ErrUnpinned means that the master key authenticates nothing, and that no fingerprint
-// says which root is the vault's.
+// ErrUnpinned means that the master key authenticates nothing, and that no
+// fingerprint identifies the vault's root.
 var ErrUnpinned = errors.New("vault: anybody who knows the public key of this master key can wrap a root for it, " +
 	"so the fingerprint of the root must be given: --root, root= in the URI, or Config.Root. It was printed when the vault was made")
 
@@ -266,8 +266,8 @@ func (r *Root) unwrap(ctx context.Context, rec *rootRecord) (*seal.Root, error) 
 	return root, wrongRoot(err)
 }
 
-// unwrapOnce lets the keys unwrap the root, until one gives the root that has
-// authenticated the record. A fingerprint, if it is not empty, must be that of the root.
+// unwrapOnce tries one key after another, until a key unwraps the root that has
+// authenticated the record. If fingerprint is not empty, the root must have it.
 func (r *Root) unwrapOnce(ctx context.Context, rec *rootRecord, fingerprint string) (*seal.Root, error) {
 	var failed []error
 	for _, key := range KeysOf(r.Master) {
@@ -319,8 +319,8 @@ func try(ctx context.Context, key seal.AEAD) error {
 	return nil
 }
 
-// unavailable returns the error for a master key that failed. A denial stays
-// what it is.
+// unavailable returns the error for a master key that failed. It returns a denial
+// unchanged.
 func unavailable(err error) error {
 	if errors.Is(err, fault.ErrKeyDenied) {
 		return err

@@ -64,7 +64,8 @@ func (d *database) Write(_ context.Context, ch *storage.Change) error {
 	return nil
 }
 
-// stored returns the record, and set writes to it, as somebody with the database does.
+// stored returns the record, and set writes to it, as an attacker with access to the
+// database can.
 func (d *database) stored(t *testing.T) (rec rootRecord) {
 	t.Helper()
 	must.Do(t, json.Unmarshal(d.root.Body, &rec))
@@ -105,7 +106,8 @@ func (h *heldKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return h.AEAD.Decrypt(ciphertext, associatedData)
 }
 
-// oaep is a master key that authenticates nothing: whoever has the public key encrypts.
+// oaep is a master key that authenticates nothing, because the public key is enough
+// to encrypt.
 type oaep struct{ private *rsa.PrivateKey }
 
 func newOAEP(t *testing.T) *oaep {

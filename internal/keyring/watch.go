@@ -13,7 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
-// KeyState says whether the holder of a key lets the vault use it.
+// KeyState reports whether the holder of a key lets the vault use it.
 type KeyState string
 
 // The states of a key. Unreachable means that the grace is over; until then the
@@ -91,8 +91,8 @@ func (w *Watch) unrecorded(n int) (c KeyChange, ok bool) {
 // State returns the state of the key.
 func (w *Watch) State() KeyState { return *w.state.Load() }
 
-// Usable returns an error if the key must not be used. A nil Watch means that
-// nobody else holds the key.
+// Usable returns an error if the key must not be used. A nil Watch means that the
+// vault holds the key itself.
 func (w *Watch) Usable() error {
 	if w == nil {
 		return nil
@@ -110,8 +110,8 @@ func (w *Watch) Usable() error {
 const (
 	// checkTimeout bounds a check.
 	checkTimeout = 15 * time.Second
-	// retryUnreachable and retryDenied are the longest pauses before a check after
-	// one that failed.
+	// retryUnreachable and retryDenied are the longest pauses after a check that
+	// failed.
 	retryUnreachable = 5 * time.Second
 	retryDenied      = 30 * time.Second
 	// minPause is the shortest pause between checks.

@@ -119,7 +119,7 @@ func TestDeniedKeyIsDropped(t *testing.T) {
 	})
 }
 
-// While the holder does not respond, the old keys serve for the grace, and nobody
+// While the holder does not respond, the old keys serve for the grace, and no call
 // waits. There is at most one check at a time.
 func TestUnreachableKeyServesForTheGrace(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ type anchored struct {
 	Anchor
 	keys func() []note.Verifier
 	now  func() time.Time
-	// mayFollow reports whether another note may follow one that the anchor has.
+	// mayFollow reports whether another note may follow msg, the anchor's latest note.
 	mayFollow func(ctx context.Context, msg []byte) bool
 
 	pace.Worker
@@ -68,7 +68,7 @@ func (a *anchored) status() AnchorStatus {
 }
 
 // kick starts a call of the anchor in the background. The call reads the latest
-// note, and then puts msg, unless it is nil.
+// note, and then puts msg if msg is not nil.
 func (a *anchored) kick(msg []byte) {
 	a.Lock()
 	defer a.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
-// The nodes share the verification of everything. The vault's tree has how far it
-// has come, so nobody can put an older state back, and nobody can say that more was
+// The nodes share the verification of everything. The vault's tree records its
+// progress, so an attacker can neither restore an older state nor claim that more was
 // verified than a node has verified.
 
 // pass is the newest verification of everything, as the vault's tree has it.
@@ -84,8 +84,9 @@ func (p *pass) decode(b []byte) {
 // maxClockAhead is how far the clock of another node may be ahead.
 const maxClockAhead = time.Hour
 
-// age returns the time since the last complete verification. An end in the future is of
-// a node with another clock. It counts as long ago, so that it keeps nobody from verifying.
+// age returns the time since the last complete verification. An end in the future
+// comes from a node with another clock. It counts as long ago, so that it prevents no
+// verification.
 func (p *pass) age(now time.Time) time.Duration {
 	if p.done.After(now.Add(maxClockAhead)) {
 		return math.MaxInt64

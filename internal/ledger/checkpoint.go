@@ -220,7 +220,7 @@ func (l *Ledger) signTree(ctx context.Context, want int64) ([]byte, error) {
 	return msg, nil
 }
 
-// publish sends the newest note to the anchors that do not have it, whoever has
+// publish sends the newest note to the anchors that do not have it, whichever node
 // signed it.
 func (l *Ledger) publish() {
 	for _, a := range l.anchors {

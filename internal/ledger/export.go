@@ -33,8 +33,8 @@ type exported struct {
 	// inPlace means that nothing is signed: events have no proofs, and the vault's
 	// tree is left out.
 	inPlace bool
-	// row, if not nil, receives each leaf with the row of its entry, which is nil
-	// if there is none. It may change the leaf.
+	// row, if not nil, receives each leaf with the row of its entry, or nil if the
+	// row is missing. It may change the leaf.
 	row func(*evidence.Leaf, storage.LogRef, *storage.Log) error
 	// pause, if not nil, is called after each chunk of leaves.
 	pause func()
@@ -188,7 +188,7 @@ func (l *Ledger) Consistency(ctx context.Context, tenant uuid.UUID, from int64) 
 }
 
 // Export writes the tenant's bundle. It writes what the database has, even if the
-// tree was manipulated: the verifier says what is wrong.
+// tree was manipulated, because the verifier reports what is wrong.
 func (l *Ledger) Export(ctx context.Context, tenant uuid.UUID, to io.Writer) error {
 	x, err := l.export(ctx, tenant)
 	if err != nil {

@@ -38,7 +38,7 @@ func (l *Ledger) hashes(ctx context.Context, tenant uuid.UUID) *hashes {
 	return &hashes{ctx, l, tenant, map[merkle.Subtree]merkle.Hash{}}
 }
 
-// maxSeen is the maximum number of cached hashes, before those of one block are
+// maxSeen is the maximum number of cached hashes, before the hashes of one block are
 // added.
 const maxSeen = 1 << 16
 

@@ -220,8 +220,8 @@ func TestSuspensionReachesEveryProcess(t *testing.T) {
 	r.isGood(server, tenant, nil)
 }
 
-// An anchor with a note that nobody explains stops the ledger, and gets no notes
-// until a restore is accepted.
+// An anchor with an unexplained note stops the ledger, and gets no notes until a
+// restore is accepted.
 func TestForeignNoteStopsTheLedger(t *testing.T) {
 	t.Parallel()
 	foreign := []byte("other.example\n1\nAAAA\n\n— other.example AAAA\n")

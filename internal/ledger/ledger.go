@@ -25,7 +25,7 @@
 //     that it was erased. A row without one is forged, and stays out of the tree.
 //     (TestForgedEntryStaysOutOfTheTree)
 //  4. The vault's tree is the only list of tenants, heads, deletions, erasures, keys and
-//     restores. A row that a leaf names and nobody finds is tampering.
+//     restores. A leaf that names a missing row is tampering.
 //     (TestDeletedTenantsStayDeleted, TestEveryChangeOfEveryLine)
 //  5. A note that this vault did not make, or that is ahead of the database, stops
 //     signing in every process until a person accepts a restore.
@@ -38,7 +38,7 @@
 //     (TestForgedEntriesDoNotExpire)
 //  9. A crash explains the loss of reads that were acknowledged in the two seconds
 //     before it, and of nothing else. (TestOlderReadsAreNotLostInACrash)
-//  10. A report says what was compared. A note that cannot be compared has no verdict.
+//  10. A report names what was compared. A note that cannot be compared has no verdict.
 //     (TestIncomparableNoteHasNoVerdict)
 //  11. A row that nothing seals puts no words into an entry, improves no verdict and
 //     grants no right. A bundle has the MAC of the row, never a computed one.
@@ -104,7 +104,7 @@ type Config struct {
 	Tenants func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error)
 
 	// Stored returns an error if the signing keys in the database cannot be read,
-	// or are not those that this node uses. It may be nil.
+	// or differ from the keys that this node uses. It may be nil.
 	Stored func(ctx context.Context) error
 
 	// Living calls a function for each tenant that exists. It may be nil.

@@ -237,7 +237,7 @@ func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	}
 }
 
-// Nodes that are asked for notes all the time sign one a second together.
+// Together, nodes with constant requests for notes sign one note a second.
 func TestNodesShareThePaceOfNotes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

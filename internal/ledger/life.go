@@ -69,8 +69,8 @@ func (l *Ledger) Retain(ctx context.Context, tenant uuid.UUID, before time.Time)
 
 // prunable returns the first leaf of the first block that must stay: it is
 // incomplete, has an entry at or after the cutoff, or an entry that still
-// exists. It compares the heads below this leaf with the leaves, because nobody
-// can do so later. checked is the index after the last of these heads.
+// exists. It compares the heads below this leaf with the leaves, because that is
+// impossible later. checked is the index after the last of these heads.
 func (s *growth) prunable(ctx context.Context) (below, checked int64, err error) {
 	below, checked = s.state.Pruned, s.state.Checked
 	f, err := s.l.hashes(ctx, s.tenant).frontier(below)

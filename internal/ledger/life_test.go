@@ -120,8 +120,8 @@ func TestImportStopsWhileEntriesAreHeldBack(t *testing.T) {
 	}
 }
 
-// The end of an import has the number of its leaves, without those of entries under
-// the vault's own keys.
+// The end of an import has the number of its leaves, without the leaves of entries
+// under the vault's own keys.
 func TestEndOfImport(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -190,8 +190,8 @@ func TestDeleteTenant(t *testing.T) {
 	}
 }
 
-// TestTenantDeletedByAnotherNode sequences a log that another node has deleted. The tree
-// is gone, but nobody has tampered with it.
+// TestTenantDeletedByAnotherNode sequences a log that another node has deleted. The
+// tree no longer exists, but was not tampered with.
 func TestTenantDeletedByAnotherNode(t *testing.T) {
 	t.Parallel()
 	r, l, tenant := begun(t)

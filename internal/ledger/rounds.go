@@ -19,7 +19,7 @@ type rounds struct {
 
 	turn   pace.Lock // held by the round that runs
 	mu     sync.Mutex
-	next   *round    // waits to start; nil if nobody waits
+	next   *round    // waits to start; nil if no round waits
 	signed time.Time // when the last note was signed
 	good   time.Time // when the last round of the background work succeeded
 	closed bool
@@ -150,7 +150,7 @@ func (s *rounds) start(r *round, callers int) bool {
 	return true
 }
 
-// sleep waits, and returns an error if the ledger is closed meanwhile.
+// sleep waits, and returns an error if the ledger is closed by then.
 func (s *rounds) sleep(d time.Duration) error {
 	if pace.Sleep(s.open, d) != nil {
 		return errClosed
@@ -184,8 +184,7 @@ func (s *rounds) succeeded(at time.Time) time.Time {
 	return s.good
 }
 
-// close ends the rounds that wait, and waits for the one that runs, until ctx
-// ends.
+// close ends the waiting rounds, and waits for the running round until ctx ends.
 func (s *rounds) close(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true

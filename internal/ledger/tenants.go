@@ -41,7 +41,7 @@ func (t *tenants) clone() tenants {
 	return tenants{t.began, t.all, maps.Clone(t.heads), maps.Clone(t.deleted), t.pass}
 }
 
-// head returns the newest head of a tenant. Its index is -1 if there is none.
+// head returns the newest head of a tenant, or a head with index -1 if it has none.
 func (t *tenants) head(tenant uuid.UUID) head {
 	if h, ok := t.heads[tenant]; ok {
 		return h
@@ -223,8 +223,8 @@ func (l *Ledger) isBack(tenant uuid.UUID) bool {
 	return ok && (since.IsZero() || time.Since(since) > deletionTime)
 }
 
-// Dropped tells the ledger that the keys of a deleted tenant are gone. From then on
-// it is an alarm if they are there.
+// Dropped tells the ledger that the keys of a deleted tenant no longer exist. From
+// then on it is an alarm if they do.
 func (l *Ledger) Dropped(tenant uuid.UUID) {
 	l.Forget(tenant)
 	l.mu.Lock()

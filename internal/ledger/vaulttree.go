@@ -310,8 +310,8 @@ func (l *Ledger) learn(ctx context.Context) error {
 	return err
 }
 
-// exists returns ErrGone if another node has deleted a tenant. It comes before an alarm
-// about rows that are gone.
+// exists returns ErrGone if another node has deleted a tenant. It is called before an
+// alarm about missing rows.
 func (l *Ledger) exists(ctx context.Context, tenant uuid.UUID) error {
 	if err := l.learn(ctx); err != nil {
 		return err

@@ -19,7 +19,7 @@ const maxNote = 64 << 10
 // repository.
 type AnchorFile string
 
-// Latest returns the newest note, or nil if there is none.
+// Latest returns the newest note, or nil if the file has none.
 func (f AnchorFile) Latest(context.Context) ([]byte, error) {
 	end, err := f.tail(2 * maxNote)
 	if errors.Is(err, os.ErrNotExist) {
@@ -109,7 +109,7 @@ func (h AnchorHTTP) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, h.Str
 // MarshalText returns the result of String, for handlers of slog.
 func (h AnchorHTTP) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// Latest returns the newest note, or nil if there is none.
+// Latest returns the newest note, or nil if the anchor has none.
 func (h *AnchorHTTP) Latest(ctx context.Context) ([]byte, error) {
 	status, body, err := h.do(ctx, http.MethodGet, nil)
 	switch {
@@ -140,7 +140,7 @@ func (h *AnchorHTTP) do(ctx context.Context, method string, body []byte) (int, [
 	if body != nil {
 		req.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	// An anchor that redirects would send notes to a place that nobody chose.
+	// A redirect would send notes to a place that the operator did not choose.
 	client := *h.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)

@@ -201,7 +201,7 @@ func holdsTokens(t reflect.Type, seen map[reflect.Type]bool) bool {
 // shown data of the card is not replayed after the card was erased.
 func TestEveryMethodBindsTheResponse(t *testing.T) {
 	t.Parallel()
-	// reports are methods whose result says what they wrote. A deletion leaves it.
+	// reports are methods whose result shows what they wrote. A deletion leaves it.
 	reports := map[string]bool{"CreateToken": true, "Tokenize": true}
 	// never are methods that do not return inside Once: they wait, lead elsewhere, or
 	// print the client.
@@ -258,7 +258,7 @@ func TestEveryMethodBindsTheResponse(t *testing.T) {
 	}
 }
 
-// cmpNotFound returns the error of a deletion, unless the token is gone already.
+// cmpNotFound returns the error of a deletion, unless the token no longer exists.
 func cmpNotFound(err error) error {
 	if errors.Is(err, vault.ErrNotFound) {
 		return nil

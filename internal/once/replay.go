@@ -69,9 +69,9 @@ func Judge(ctx context.Context, op *core.Op, on *core.Depends) error {
 	return op.LogReads(ctx, audit.Use, seen...)
 }
 
-// rowsOf reads the rows of the used tokens. It opens each, because whoever writes to
-// the database can change the columns that decide. A row that does not open raises an
-// alarm, and counts as gone.
+// rowsOf reads the rows of the used tokens. It opens each row, because write access
+// to the database is enough to change the columns that decide. A row that does not
+// open raises an alarm, and counts as missing.
 func rowsOf(ctx context.Context, op *core.Op, uses []core.TokenUse) (map[uuid.UUID]*storage.Token, error) {
 	var ids []string
 	for i := range uses {

@@ -5,13 +5,13 @@ package pace
 // see who waits for a sync.Mutex.
 type Lock chan struct{}
 
-// NewLock returns a lock that nobody holds.
+// NewLock returns a free lock.
 func NewLock() Lock { return make(Lock, 1) }
 
 // Lock waits for the lock and takes it.
 func (l Lock) Lock() { l <- struct{}{} }
 
-// TryLock takes the lock if nobody holds it.
+// TryLock takes the lock if it is free.
 func (l Lock) TryLock() bool {
 	select {
 	case l <- struct{}{}:

@@ -28,7 +28,7 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// Sleep waits for a duration. It returns the error of ctx if ctx has ended meanwhile.
+// Sleep waits for a duration. It returns the error of ctx if ctx has ended by then.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

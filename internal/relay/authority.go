@@ -73,8 +73,8 @@ func (all issuers) current(now time.Time) int {
 	return max(0, slices.IndexFunc(all, func(i issuer) bool { return !i.From.After(now) }))
 }
 
-// pem returns the certificates that clients must trust: the newest, and those that
-// still sign or will.
+// pem returns the certificates that clients must trust: the newest certificate, and
+// any other that still signs or will sign.
 func (all issuers) pem(now time.Time) (out []byte) {
 	for _, i := range all[:all.current(now)+1] {
 		out = append(out, i.Certificate...)
@@ -244,7 +244,8 @@ func (a *Authority) known(ctx context.Context, tenant uuid.UUID, host string) (*
 }
 
 // keep keeps a certificate. If the tenant has too many, its others are dropped. If
-// all tenants have too many, those of the tenant with the most are dropped.
+// all tenants together have too many, the tenant with the most loses its
+// certificates.
 func (a *Authority) keep(tenant uuid.UUID, host string, cert *tls.Certificate) {
 	drop := tenant
 	if len(a.hosts[tenant]) < maxOwn {

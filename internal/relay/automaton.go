@@ -223,8 +223,8 @@ func spacesAlike(b byte) byte {
 	return b
 }
 
-// signsAlike also takes the signs of base64 for URLs for those of plain base64. So it
-// finds texts that differ from a word in these signs alone.
+// signsAlike also maps the signs of base64 for URLs to the signs of plain base64. So
+// it finds texts that differ from a word in these signs alone.
 func signsAlike(b byte) byte {
 	switch b {
 	case '-':

@@ -88,9 +88,9 @@ func (r *Request) carriers() carriers {
 }
 
 // asked returns the tokens of the carriers that matter to the request. For a caller
-// whose use is never limited to destinations they are those that refuse rejects,
-// and no more than fit into one call. Callers without token:use must not learn
-// which ids exist.
+// whose use is never limited to destinations, they are the tokens that refuse
+// rejects, and no more than fit into one call. Callers without token:use must not
+// learn which ids exist.
 func (all carriers) asked(op *core.Op, r *Request) (ids []string) {
 	switch {
 	case !op.Grant().Has(access.TokenUse):

@@ -187,8 +187,8 @@ func byStart(a, b found) int {
 //
 // Of the text behind it, each level of decoding turns n bytes, s of them special, into
 // at least n-maxShort*s bytes and at most s special ones. All levels turn them into
-// at least n/maxWidth. A character may be cut at either end. What is left has more
-// bytes than the longest secret.
+// at least n/maxWidth. A character may be cut at either end. The rest has more bytes
+// than the longest secret.
 func (s *stream) settled() int64 {
 	size, enough := 0, s.f.longest+2*maxChar
 	most := maxWidth*s.f.longest + 2*maxChar

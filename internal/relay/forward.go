@@ -17,8 +17,8 @@ import (
 
 // ForwardProxy is an HTTP proxy for programs that cannot be changed. A program sends
 // its requests through it with expressions where values belong. The proxy ends TLS
-// with a certificate of its own authority, fills in the values, and sends the request
-// on as [Relay.Forward] does.
+// with a certificate from its own authority, fills in the values, and sends the
+// request on as [Relay.Forward] does.
 //
 // It serves HTTP/1.1 on any [http.Server], which also serves the requests inside of
 // tunnels, with the server's time limits.

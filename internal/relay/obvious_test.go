@@ -20,8 +20,8 @@ type piece struct {
 	from, to int
 }
 
-// unescaped decodes JSON escapes at one place of a text: what they stand for, and how
-// many bytes they take.
+// unescaped decodes JSON escapes at one place of a text. It returns the decoded text
+// and the number of bytes that the escapes take.
 func unescaped(text string) (plain string, n int) {
 	unit := func(at int) (uint16, bool) {
 		if len(text) < at+6 || text[at:at+2] != `\u` {

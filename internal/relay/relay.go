@@ -5,8 +5,8 @@
 //   - a caller that may not see the data finds nothing of it in the response;
 //   - an expression is replaced only where its value cannot break the format around it.
 //
-// The rights are those of package access, the data comes from package reveal, and
-// package egress decides what may be dialled.
+// The rights come from package access and the data from package reveal. Package
+// egress decides what may be dialled.
 //
 // Begin with invoke.go, which has the steps of a call in their order. The proxies
 // that tenants store are in proxies.go, the forward proxy in forward.go, the search

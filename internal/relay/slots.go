@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// slots count the open tunnels of tenants. A tenant that asks for a tunnel while
-// all are open gets the place of an idle tunnel of a tenant that has more. If none is
+// slots count the open tunnels of tenants. A tenant that requests a tunnel while all
+// are open gets the place of an idle tunnel of a tenant that has more. If none is
 // idle, it gets a few beyond the total. So a few tenants cannot keep all tunnels, and
 // no request is cut off.
 type slots struct {
@@ -71,7 +71,7 @@ func (s *slots) place(tenant uuid.UUID) (made, victim *slot) {
 // idle returns the slot that has been idle for longest, of the tenant with the most
 // slots that has an idle one. The tenant must have at least two more than own, so
 // that it keeps as many as the other gets. A tenant without any gets its first also
-// from one that has one.
+// from a tenant with a single slot.
 func (s *slots) idle(own int) (found *slot) {
 	most := own + 1
 	if own == 0 {

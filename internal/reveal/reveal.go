@@ -84,7 +84,7 @@ type usedToken struct {
 }
 
 // Text is a text that belongs to a token. It is Free if the sender chose it, up to a
-// short value that is not searched for by itself.
+// short value that is not searched for on its own.
 type Text struct {
 	Token, Text string
 	Free        bool

@@ -174,7 +174,7 @@ func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 		return 0, nil
 	}
 	now := w.Now()
-	// Each lease has an owner of its own. A node that was paused may lease a job again
+	// Each lease has its own owner. A node that was paused may lease a job again
 	// whose earlier lease ended, and then its earlier run must change nothing.
 	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: storage.ID(uuid.New()), Now: now, Until: now.Add(JobLease), Limit: room})
 	w.release(tenant, room-len(jobs))

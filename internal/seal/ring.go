@@ -44,8 +44,8 @@ type Ring struct {
 }
 
 // OwnKey is a tenant's own key, around the ring and inside the vault's root. The key
-// wraps a root of its own, which seals the ring. The vault's root seals the URI, the
-// wrapped root and its fingerprint, so nobody else chooses what the key unwraps.
+// wraps a separate root, which seals the ring. The vault's root seals the URI, the
+// wrapped root and its fingerprint, so only the vault chooses what the key unwraps.
 type OwnKey struct {
 	URI         string `json:"uri"`
 	Wrapped     []byte `json:"wrapped"`

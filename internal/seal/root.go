@@ -9,9 +9,9 @@ import (
 	"fmt"
 )
 
-// Root is a random key at the top of a hierarchy of keys. A key that somebody else may
-// hold wraps the root and nothing else, so that the holder gets one fixed blob. The root
-// seals everything below.
+// Root is a random key at the top of a hierarchy of keys. A key that may be held
+// outside the vault wraps the root and nothing else, so that its holder gets one
+// fixed blob. The root seals everything below.
 type Root struct {
 	AEAD        // seals what is below the root
 	Fingerprint string

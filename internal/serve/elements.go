@@ -57,7 +57,7 @@ func (e *elementsFlags) check(prefix string) error {
 // elementsNames replaces the Go names of settings in errors by the names of flags.
 var elementsNames = strings.NewReplacer("elements: ", "", "Options.Origins", "--elements-origins", "Options.AuthorizeURL", "--elements-authorize")
 
-// options returns the options of the elements. Their limits are those of the API.
+// options returns the options of the elements, with the limits of the API.
 func (e *elementsFlags) options(api *httpserver.Options) *elements.Options {
 	tenant, _ := uuid.Parse(e.tenant) // zero if empty
 	return &elements.Options{

@@ -106,7 +106,7 @@ func (o *oidcFlags) flags(f *flag.FlagSet) {
 	f.Func("console-oidc-role", "`CLAIM=VALUE:ROLE` gives a role to people with a claim: viewer, operator or owner; repeatable, the first match counts", o.roles.set)
 }
 
-// check checks the flags of the sign-in. The URL is that of the console.
+// check checks the flags of the sign-in. url is the URL of the console.
 func (o *oidcFlags) check(url string) error {
 	switch {
 	case o.issuer == "" && (o.client != "" || o.secretFile != "" || len(o.roles) > 0):

@@ -165,7 +165,7 @@ type endpoints []*endpoint
 type endpoint struct {
 	server   *http.Server // nil before the vault is open
 	listener net.Listener
-	plain    bool // without TLS of its own
+	plain    bool // serves no TLS itself
 }
 
 // forward makes the endpoint a forward proxy.

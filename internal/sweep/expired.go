@@ -167,7 +167,7 @@ func (p *pass[T]) move(page []dueRow[T]) {
 	}
 }
 
-// expire opens the rows of a tenant, and deletes those that open.
+// expire opens the rows of a tenant, and deletes the rows that open.
 func (p *pass[T]) expire(ctx context.Context, tenant storage.ID, rows []*dueRow[T], now time.Time) error {
 	op, err := p.unlock(ctx, tenant)
 	if err != nil {

@@ -92,8 +92,8 @@ func (s *sweep) tombstones(ctx context.Context) error {
 	return nil
 }
 
-// tombstone deletes the rows of a tenant whose keys are gone. A tenant that has
-// its keys was not deleted: somebody has invented the tombstone.
+// tombstone deletes the rows of a tenant whose keys no longer exist. A tenant that
+// has its keys was not deleted, so its tombstone is invented.
 func (s *sweep) tombstone(ctx context.Context, r *storage.Record) error {
 	tenant := r.ID
 	if !r.Tenant.IsZero() {

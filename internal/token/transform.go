@@ -5,7 +5,7 @@ import "context"
 type transformKey struct{}
 
 // WithTransform returns a context in which whole tokens of expressions have the
-// field transform, which says how much of the data they show.
+// field transform, which states how much of the data they show.
 func WithTransform(ctx context.Context) context.Context {
 	return context.WithValue(ctx, transformKey{}, true)
 }

@@ -161,7 +161,7 @@ func deleteOnce(ctx context.Context, op *core.Op, id string) error {
 }
 
 // Seen returns the entity of a token that is about to be shown, for the log. If
-// a response will be stored, the entity tells how much is shown. If the data may
+// a response will be stored, the entity records how much is shown. If the data may
 // only be sent to a target, to is that target.
 func (t *Clear) Seen(ctx context.Context, op *core.Op, permission string, shown access.Transform, to access.Target) core.Entity {
 	e := t.Entity()

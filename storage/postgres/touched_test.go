@@ -226,8 +226,9 @@ func (s *touched) atMost(t *testing.T, perRow, rows int, do func(*testing.T, *po
 	}
 }
 
-// outlast waits until the transactions that are open now have ended, also those of
-// other tests. They hide new log entries, and keep dead rows in the indexes.
+// outlast waits until the transactions that are open now have ended, including the
+// transactions of other tests. They hide new log entries, and keep dead rows in the
+// indexes.
 func (s *touched) outlast(t *testing.T) {
 	t.Helper()
 	var now, oldest int64

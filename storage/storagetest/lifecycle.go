@@ -47,7 +47,7 @@ func lateWrite(w *world) {
 	w.write(inTime)
 }
 
-// calls returns all methods of a Storage except Write and Close, and those of a
+// calls returns all methods of a Storage except Write and Close, and all methods of a
 // ReadLogger, each as a function of only a context. Other arguments are zero.
 func (w *world) calls() map[string]func(ctx context.Context) error {
 	calls := map[string]func(ctx context.Context) error{}

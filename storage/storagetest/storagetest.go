@@ -101,9 +101,9 @@ type rule struct {
 }
 
 // chapters are the rules of the contract. Model covers what a single caller can
-// notice: every guard, read and condition, on random rows of two tenants, and to whom
-// arguments and results belong. The other chapters have the rules that a short history
-// of one caller cannot break.
+// notice: every guard, read and condition, on random rows of two tenants, and the
+// ownership of arguments and results. The other chapters have the rules that a short
+// history of one caller cannot break.
 var chapters = []chapter{
 	{name: "Model", inTx: true, rules: propertyRules()},
 	// A tenant never reads or changes rows of another.

@@ -55,7 +55,7 @@ func (k *remoteKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 
 // Two nodes stop serving when their master key is denied, and serve again when it
 // is back. The logs have one entry for each change, which the evidence covers, and
-// tokens that expired meanwhile are deleted.
+// tokens that expired during the denial are deleted.
 func TestMasterKeyIsTakenAway(t *testing.T) {
 	t.Parallel()
 	key, clock := &remoteKey{AEAD: vault.NewKey()}, vaulttest.NewClock(vaulttest.Start)

@@ -127,8 +127,8 @@ func reads(t *testing.T, v *vault.Vault, tenant uuid.UUID, id string) error {
 var errDenied = fmt.Errorf("kms: the key is disabled: %w", vault.ErrKeyDenied)
 
 // When a customer disables the key of a tenant, this tenant's data is out of reach on
-// every node, also on one that starts now. Its identities, its log and its evidence
-// still work, and other tenants do too.
+// every node, including a node that starts now. Its identities, its log and its
+// evidence still work, and other tenants do too.
 func TestTenantKeyIsTakenAway(t *testing.T) {
 	t.Parallel()
 	o := newOwned(t)

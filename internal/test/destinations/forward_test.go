@@ -538,7 +538,7 @@ func TestForwardProxyLimitsConnect(t *testing.T) {
 	given.Same(t, "asked for a key that may not use the proxy", int(asked.Load()), allowed+2)
 }
 
-// The certificates of one tenant do not take the place of those of another.
+// The certificates of one tenant do not replace the certificates of another.
 func TestForwardCertificatesOfTenants(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})

@@ -159,8 +159,8 @@ func expressionOf(r *rand.Rand, id string) string {
 }
 
 // tryEverything uses a token in many ways. It returns everything that the caller
-// receives, what of it is a response of the destination, and whether the destination
-// received the data.
+// receives, the part that is a response of the destination, and whether the
+// destination received the data.
 func (w *till) tryEverything(t *testing.T, r *rand.Rand, key *vault.Client, id, expression string) (got, response []string, sent bool) {
 	note := func(v any, err error) {
 		text, _ := json.Marshal(v) // what cannot be written cannot be received
@@ -206,7 +206,7 @@ func respond(r *rand.Rand, rw http.ResponseWriter, req *http.Request, body strin
 		}
 		parts = append(parts, string(doc["x"]))
 	}
-	for _, part := range slices.Clone(parts) { // and the texts of documents in it, each by itself
+	for _, part := range slices.Clone(parts) { // and each text of the documents in it
 		if start := strings.IndexAny(part, "{["); start >= 0 {
 			var doc any
 			if json.NewDecoder(strings.NewReader(part[start:])).Decode(&doc) == nil {

@@ -94,7 +94,7 @@ func (c counted) Send(context.Context, []byte, string) error {
 	return nil
 }
 
-// expected reports whether an error is one that a busy vault may return.
+// expected reports whether a busy vault may return an error.
 func expected(err error) bool {
 	return errors.Is(err, vault.ErrUnavailable) || errors.Is(err, vault.ErrBusy) || errors.Is(err, vault.ErrNotFound)
 }

@@ -1,7 +1,7 @@
 // Package given has what the tests of a vault begin with: clients with certain rights,
 // their tokens, databases that can fail, and functions in the place of tenants' code.
 //
-// Its checks are those that know the types of a vault; package must has the others.
+// Its checks know the types of a vault; package must has the other checks.
 package given
 
 import (

@@ -25,7 +25,7 @@ type nodeID struct {
 	n     int64
 }
 
-// copy returns a tree with rows of its own, for a rollback.
+// copy returns a copy of the tree that shares no rows with it, for a rollback.
 func (t *tree) copy() *tree {
 	return &tree{t.Tree, slices.Clone(t.leaves), maps.Clone(t.nodes), slices.Clone(t.events), slices.Clone(t.checkpoints)}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// gitServer serves repositories with git http-backend to those who know the password.
+// gitServer serves repositories with git http-backend to clients that know the
+// password.
 type gitServer struct {
 	backend http.Handler
 

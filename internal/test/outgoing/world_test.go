@@ -69,7 +69,7 @@ func program(t testing.TB, dir string, env []string, args ...string) (string, er
 	return strings.TrimSpace(string(out)), err
 }
 
-// run is program for one that must succeed.
+// run is like program, but the command must succeed.
 func run(t testing.TB, dir string, env []string, args ...string) string {
 	t.Helper()
 	out, err := program(t, dir, env, args...)

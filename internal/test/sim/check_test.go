@@ -36,7 +36,7 @@ type book struct {
 	now     int64
 	ops     map[string][]porcupine.Operation // by tenant and thing
 	entries map[string]*expected             // by tenant, operation and entity
-	strange []string                         // errors that nobody expects
+	strange []string                         // unexpected errors
 	slow    []string                         // requests that took too long
 	jobs    map[string]string                // what acknowledged jobs create
 	ended   time.Time                        // when the deletion of the doomed tenant was acknowledged

@@ -81,7 +81,7 @@ func (c *client) request(q request, r *rand.Rand) outcome {
 
 var errDied = errors.New("the node died")
 
-// serve carries out a request, unless the node dies.
+// serve runs a request, unless the node dies.
 func (n *node) serve(q request) (string, error) {
 	type result struct {
 		value string
@@ -109,7 +109,7 @@ func (n *node) serve(q request) (string, error) {
 	}
 }
 
-// outcomeOf tells what an error says about the effect of a request.
+// outcomeOf returns the outcome of a request, as far as its error reveals it.
 func outcomeOf(q request, value string, err error) outcome {
 	switch {
 	case err == nil:

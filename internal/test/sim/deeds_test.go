@@ -19,7 +19,7 @@ import (
 // ownURI is the URI of the key of the tenant that has one.
 const ownURI = "sim:own"
 
-// features says which parts of a vault take part in a history.
+// features selects the parts of a vault that take part in a history.
 type features struct {
 	evidence, sink, own bool
 }

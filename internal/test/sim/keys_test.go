@@ -45,7 +45,7 @@ func (c *credentials) add(k *credential) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k.parent != nil && k.parent.state != live {
-		k.state = unsure // its parent ended meanwhile
+		k.state = unsure // its parent has ended since
 	}
 	k.name, k.since = fmt.Sprintf("%s %d", k.name, len(c.all)), time.Now()
 	c.all = append(c.all, k)
@@ -93,7 +93,7 @@ const standing = "standing"
 const withinASecond = time.Second
 
 // use reads a token with a key. A key that was withdrawn a second ago must not work,
-// and a key that nobody has withdrawn must work.
+// and a key that was not withdrawn must work.
 func (c *client) use(q request, k *credential) request {
 	q.step = step{kind: "use", thing: k.name}
 	keys, w := &c.w.keys, c.w
@@ -199,7 +199,7 @@ func (c *client) session(q request, k *credential) request {
 		case err == nil:
 			c.w.keys.add(&credential{name: "session", text: s.SessionKey, app: c.app, parent: k})
 		case errors.Is(err, vault.ErrUnauthenticated), errors.Is(err, vault.ErrForbidden), errors.Is(err, vault.ErrNotFound):
-			return "", nil // the key was withdrawn, or the session ended, meanwhile
+			return "", nil // the key was withdrawn, or the session ended, in between
 		}
 		return "", err
 	}

@@ -78,7 +78,7 @@ func (m *mutant) run(t *testing.T, top string) ([]byte, error) {
 	return out, err
 }
 
-// reason returns the first line of output that says what failed.
+// reason returns the first line of output that names a failure.
 func reason(out []byte) string {
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)

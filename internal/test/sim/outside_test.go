@@ -54,8 +54,8 @@ func (o *outside) deniedFor() time.Duration {
 	return max(1, time.Since(o.deniedAt))
 }
 
-// alarm fails the history if the node must not raise an alarm. A tenant whose deletion
-// was interrupted, after it was signed, is there until somebody deletes it again.
+// alarm fails the history if the node must not raise an alarm. A tenant whose
+// deletion was interrupted after it was signed exists until it is deleted again.
 func (n *node) alarm(a vault.Alarm) {
 	if a.TenantID == n.w.doomed && n.w.book.endOfTenant().IsZero() {
 		return

@@ -171,7 +171,7 @@ func (c *client) must(q request) {
 	}
 }
 
-// await waits until so many nodes are live.
+// await waits until n nodes are live.
 func (w *world) await(n int) {
 	for len(w.live()) < n {
 		time.Sleep(100 * time.Millisecond)
@@ -210,7 +210,7 @@ func shrink(t *testing.T, p plan, r result) (plan, result) {
 	return p, r
 }
 
-// explain says how to repeat a failure, and which faults it takes.
+// explain describes how to repeat a failure, and lists the faults that it takes.
 func explain(p plan, r result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d failed; repeat it with go test ./internal/test/sim -run TestHistory -seed %d -v\n", p.seed, p.seed)

@@ -111,7 +111,7 @@ func (s *store) written(c *storage.Change) bool {
 	return err == nil && len(found) > 0
 }
 
-// describe says what a change does.
+// describe returns a summary of a change.
 func describe(c *storage.Change) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:", short(c.Tenant))

@@ -40,7 +40,7 @@ type world struct {
 	plan
 	db  *model.DB
 	key *vault.Key // the master key
-	own *vault.Key // of the tenant that has a key of its own
+	own *vault.Key // of the tenant with its own key
 	has features
 
 	tenants []uuid.UUID
@@ -342,7 +342,7 @@ func (w *world) strike(c *call, what string) {
 	w.struck = append(w.struck, strike{w.step, fmt.Sprintf("step %d, %s: %s %s", w.step, c.node.name(), c.what, what)})
 }
 
-// through carries out a call at a seam, as its fate decides.
+// through runs a call at a seam as its fate decides.
 func (n *node) through(ctx context.Context, kind seam, what string, do func() error) (err error) {
 	f := n.w.park(n, kind, what)
 	defer func() {

@@ -106,8 +106,8 @@ func lies(at time.Time) []string {
 	}
 }
 
-// No row about an outage of a key puts words into an entry or keeps an entry out:
-// neither an invented row, nor an older or a missing one, nor one that a trigger
+// No row about an outage of a key puts words into an entry or keeps an entry out.
+// This holds for invented, older and missing rows, and for rows that a trigger
 // protects from changes.
 func TestRowsAboutKeysDoNotSpeak(t *testing.T) {
 	t.Parallel()

@@ -92,8 +92,8 @@ func firstLeaves(query any) bool {
 	return ok && q.From == 0 && q.To > 0
 }
 
-// Case 9: whatever read a verification waits for, entries are sequenced and notes
-// are signed meanwhile.
+// Case 9: entries are sequenced and notes are signed while a verification waits for a
+// read, whichever read it is.
 func TestVerificationDoesNotStopSigning(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {

@@ -69,8 +69,8 @@ func TestAlteredColumnsReplayNothing(t *testing.T) {
 	}
 }
 
-// Stored responses, jobs and reminders that do not open raise an alarm. They keep
-// nobody from erasing tokens, and nothing of an erased token in other rows.
+// Stored responses, jobs and reminders that do not open raise an alarm. They do not
+// prevent the erasure of tokens, and nothing of an erased token stays in other rows.
 func TestErasureBesideRowsThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {

@@ -174,7 +174,7 @@ func TestBadRowsDoNotHideOthersFromTheSweep(t *testing.T) {
 	})
 }
 
-// A tombstone that nobody ordered does not delete a tenant that has its keys.
+// An invented tombstone does not delete a tenant that has its keys.
 func TestInventedTombstoneDeletesNothing(t *testing.T) {
 	t.Parallel()
 	attack(t, func(a *attacked) {

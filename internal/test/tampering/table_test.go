@@ -35,9 +35,9 @@ const (
 	changes
 )
 
-// line says what protects the rows of a table, or the records of a kind, and what each
-// change does. docs/security.md has the same table. Verification in place must find a
-// change whose text begins with "found", and no other.
+// line describes what protects the rows of a table, or the records of a kind, and
+// what each change does. docs/security.md has the same table. Verification in place
+// must find a change whose text begins with "found", and no other.
 type line struct {
 	name, seals, bound string
 	does               [changes]string

@@ -240,8 +240,9 @@ func (w *world) uses(v *vault.Vault) map[string]string {
 	return all
 }
 
-// useless returns a use whose result is neither that of a genuine moment nor a refusal. If the mixture may not bring an
-// older state back, only the later moment counts.
+// useless returns a use whose result is neither the result of a genuine moment nor a
+// refusal. If the mixture may not bring an older state back, only the later moment
+// counts.
 func (m *mixture) useless(v *vault.Vault) string {
 	m.Helper()
 	forward, rollback := false, false
@@ -263,7 +264,7 @@ func (m *mixture) useless(v *vault.Vault) string {
 }
 
 // untried are changes of lines that have no rows for them: rows that never change have no
-// older copy, and the tombstones are gone at the later moment.
+// older copy, and the tombstones no longer exist at the later moment.
 var untried = map[string]change{
 	"vault_log_nodes": older, "vault_log_events": older, "vault_log_checkpoints": older, "vault_migrations": older,
 	"former_name": older, "tombstone": deleted,

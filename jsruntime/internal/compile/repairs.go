@@ -34,8 +34,8 @@ func repairNewTarget(tree *ast.Program) {
 	})
 }
 
-// startsScope reports whether a node has a new.target of its own. Arrow functions
-// have the new.target of the surrounding code.
+// startsScope reports whether a node has its own new.target. Arrow functions have the
+// new.target of the surrounding code.
 func startsScope(n any) bool {
 	switch n.(type) {
 	case *ast.FunctionLiteral, *ast.ClassLiteral, *ast.FunctionDeclaration, *ast.ClassDeclaration:

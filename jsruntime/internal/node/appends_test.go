@@ -28,8 +28,8 @@ func evaluate(t *testing.T, code string) string {
 	return string(out)
 }
 
-// sameAsPlus compares code with the same code as the engine runs it by itself:
-// growTexts leaves code alone that mentions eval.
+// sameAsPlus compares code with the same code as the engine runs it without
+// growTexts, which does not change code that mentions eval.
 func sameAsPlus(t *testing.T, body string) {
 	t.Helper()
 	code := "module.exports = () => { " + body + " }"

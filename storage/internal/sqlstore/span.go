@@ -29,7 +29,7 @@ func spanThrough(ord storage.ID) span {
 	return span{to: next}
 }
 
-// nextID returns the next higher id. There is none after the highest.
+// nextID returns the next higher id. It returns false for the highest id.
 func nextID(id storage.ID) (storage.ID, bool) {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {

@@ -291,7 +291,7 @@ func (c *call) masterKey() (vault.AEAD, error) {
 	return vault.JoinKeys(key, other), nil
 }
 
-// otherKey reads the second master key. It returns nil if there is none.
+// otherKey reads the second master key, or returns nil if none is set.
 func (c *call) otherKey() (vault.AEAD, error) {
 	return c.readKey(otherKeyVariable, c.target.OtherKey, c.target.OtherKeyFile)
 }

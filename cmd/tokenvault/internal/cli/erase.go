@@ -76,8 +76,8 @@ func eraseTokens(c *call, ids []string, reason string, dry bool) error {
 	return eraseAll(c, o.api, p)
 }
 
-// lookBeforeErase prints the number of tokens to erase, or asks whether to erase
-// them.
+// lookBeforeErase prints the number of tokens to erase if dry is set. Otherwise it
+// lets the user confirm the erasure.
 func lookBeforeErase(c *call, api vault.API, p vault.EraseParams, dry bool) error {
 	page, err := toErase(c, api, p)
 	if err != nil {
