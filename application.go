@@ -46,8 +46,8 @@ type Application struct {
 	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the application ends with its keys
 	// Identities are the workloads that may act as the application with a JWT.
 	Identities []Identity `json:"identities,omitempty"`
-	// Suspended means that a restore brought back an older state, and that nobody has
-	// confirmed it: see [Vault.EraseAgain]. Uses are ErrForbidden.
+	// Suspended means that a restore brought back an older state, which has not been
+	// confirmed: see [Vault.EraseAgain]. Uses are ErrForbidden.
 	Suspended bool `json:"suspended,omitempty"`
 	// Unreadable is set in lists for an application whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then; the type is sealed.

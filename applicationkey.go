@@ -21,8 +21,8 @@ type ApplicationKey struct {
 	CreatedBy uuid.UUID `json:"created_by,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// LastUsedAt is when the key was last used, to within an hour. It is a hint: the
-	// last hour before a crash may be missing, and whoever can write to the database
-	// can put back an older time.
+	// last hour before a crash may be missing, and anyone with write access to the
+	// database can put back an older time.
 	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 }
 
@@ -41,9 +41,9 @@ func applicationKeyOf(k *applications.Key) *ApplicationKey {
 	return &ApplicationKey{ID: k.ID, Key: k.Text, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, LastUsedAt: k.UsedAt}
 }
 
-// CreateApplicationKey gives an application one more API key, beside those that it
-// has. It needs the rights of [Client.RegenerateKey]. An application has at most 3
-// keys that have not expired; the next is ErrConflict. A key that a client makes for
+// CreateApplicationKey adds an API key to an application, whose other keys still work.
+// It needs the rights of [Client.RegenerateKey]. An application has at most 3 keys
+// that have not expired; the next is ErrConflict. A key that a client makes for
 // its own application ends no later than the key of the client.
 //
 // To replace a key without an interruption, create a key, move the programs to it,

@@ -50,8 +50,8 @@ func (v *Vault) Tenant(id uuid.UUID) *Owner { return &Owner{v.client(v.core.Owne
 // [Identity] values of the application matches. A JWT that does not match gives the
 // same error. A JWT whose issuer does not respond gives ErrUnavailable. The client
 // works until the JWT ends or the identity is removed. It cannot make a key or change
-// the identities of its own application, and a session that it authorizes lives for at
-// most 24 hours.
+// its application's identities, and a session that it authorizes lives for at most 24
+// hours.
 //
 // A revoked key stops working at once on the node that revoked it, and within a
 // second on every other node.
@@ -230,8 +230,8 @@ type IdempotencyKey struct {
 // request is running, others with the same key get ErrInProgress.
 //
 // The response may hold the data of tokens that do has read or used, also in a
-// reactor's run. Once returns it again only while those who saw the tokens could
-// still see as much of them; otherwise it fails with ErrForbidden. The tokens, and
+// reactor's run. Once returns it again only while the callers that saw the tokens
+// could still see as much of them; otherwise it fails with ErrForbidden. The tokens, and
 // a cvc that do saw, must still exist, and only do may have changed the tokens.
 // Otherwise Once fails with [ErrWithdrawn], and does not call do. Reads of more than
 // 1,000 tokens are not tracked, and Once then always fails with [ErrWithdrawn].

@@ -320,8 +320,8 @@ type ErasedAgain struct {
 	Sessions     int `json:"sessions"`     // ended sessions that existed again and were ended
 	Proxies      int `json:"proxies"`      // deleted proxies that existed again and were deleted
 	Reactors     int `json:"reactors"`     // deleted reactors that existed again and were deleted
-	// Suspended are applications, proxies and reactors that came back in an older
-	// state, and Kept are those that were confirmed.
+	// Suspended lists the applications, proxies and reactors that came back in an
+	// older state. Kept lists the confirmed ones.
 	Suspended []Held `json:"suspended,omitempty"`
 	Kept      []Held `json:"kept,omitempty"`
 }

@@ -37,10 +37,10 @@ type ForwardOptions struct {
 // The password of the proxy is an API key or a session key, and the user name does
 // not matter. The key needs a rule with [AccessRule.Destinations], and can use only
 // tokens that such a rule decides. CONNECT opens a tunnel in which the proxy ends
-// TLS; each request in it is checked by itself. Absolute URLs with http are for
+// TLS; each request in it is checked separately. Absolute URLs with http are for
 // vaults whose egress policy has AllowPrivate. WebSocket and HTTP/2 are refused.
 //
-// Serve it on a listener of its own, with an [http.Server], whose limits and
+// Serve it on a separate listener, with an [http.Server], whose limits and
 // Shutdown apply to tunnels too.
 func (v *Vault) ForwardProxy(o *ForwardOptions) http.Handler {
 	if o == nil {

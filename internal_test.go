@@ -606,7 +606,7 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 }
 
 // A caller that leaves while the outcome of its change is unknown gets the outcome. If
-// the vault cannot find it out, the error says that the change may have been applied.
+// the outcome stays unknown, the error reports that the change may have been applied.
 func TestUnsureCreateOfACallerWhoLeaves(t *testing.T) {
 	t.Parallel()
 	store := &unsureStore{Storage: must.Get(sqlite.Open(t.Context(), ":memory:"))(t)}

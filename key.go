@@ -25,7 +25,7 @@ import (
 // [NewKey] and [ParseKey] make a local key, and [JoinKeys] joins several keys for a
 // change of the master key.
 //
-// The key must authenticate: nobody else can make a ciphertext that it decrypts. See
+// The key must authenticate: only its holder can make a ciphertext that it decrypts. See
 // [PinnedKey] for a key that does not. The vault takes a key that implements neither
 // for one of RSA if its ciphertexts are as long as the modulus of an RSA key.
 //
@@ -135,7 +135,7 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return err
 }
 
-// String says that the key is hidden.
+// String returns a placeholder that hides the key.
 func (Key) String() string { return seal.KeyPrefix + "(" + hidden + ")" }
 
 // Format prints the result of String for every verb.
@@ -215,8 +215,8 @@ func (v *Vault) RootFingerprint() string {
 }
 
 // KeyUsable returns ErrKeyDenied or ErrKeyUnavailable while this node may not use the
-// master key. It returns what the last check found, and calls nobody. Tenants' own keys do
-// not count.
+// master key. It returns the result of the last check, without a call. Tenants' own
+// keys do not count.
 func (v *Vault) KeyUsable() error { return v.core.Key.Usable() }
 
 // tellRoot logs the fingerprint of a root that was made just now.
@@ -244,7 +244,7 @@ func (c *Config) openKey() func(ctx context.Context, uri string) (seal.AEAD, err
 	}
 }
 
-// SetTenantKey gives a tenant a key of its own, which Config.OpenKey opens by its
+// SetTenantKey gives a tenant its own key, which Config.OpenKey opens by its
 // URI. An empty URI removes it. The key wraps a root of the tenant, which seals the
 // tenant's keys inside the vault's root, so neither holder opens them alone. The vault's
 // root also seals the tenant's wrapped root with its fingerprint, so the key never

@@ -43,8 +43,8 @@ type Proxy struct {
 	CreatedAt     time.Time         `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
-	// Suspended means that a restore brought back an older state, and that nobody has
-	// confirmed it: see [Vault.EraseAgain]. Uses are ErrForbidden.
+	// Suspended means that a restore brought back an older state, which has not been
+	// confirmed: see [Vault.EraseAgain]. Uses are ErrForbidden.
 	Suspended bool `json:"suspended,omitempty"`
 	// Unreadable is set in lists for a proxy whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then. RequireAuth is true,
@@ -336,8 +336,8 @@ func (v *Vault) ProxyClient(ctx context.Context, key string) (*Client, error) {
 //
 // The limits of [AccessRule.Destinations] apply to the URL of each request, and so
 // to each hop. A Host that differs from the URL is ErrForbidden. Headers, query and
-// response are treated as by [Client.InvokeProxy], and so are errors, because those of
-// base may quote the response. Dialling and TLS are base's, and base sees the data.
+// response are treated as by [Client.InvokeProxy], and so are errors, because errors
+// of base may quote the response. Dialling and TLS are base's, and base sees the data.
 func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport

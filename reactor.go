@@ -34,8 +34,8 @@ type Reactor struct {
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedBy    uuid.UUID `json:"modified_by,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
-	// Suspended means that a restore brought back an older state, and that nobody has
-	// confirmed it: see [Vault.EraseAgain]. Uses are ErrForbidden.
+	// Suspended means that a restore brought back an older state, which has not been
+	// confirmed: see [Vault.EraseAgain]. Uses are ErrForbidden.
 	Suspended bool `json:"suspended,omitempty"`
 	// Unreadable is set in lists for a reactor whose row was altered or does not
 	// open. Only ID, TenantID and CreatedAt are set then.

@@ -50,7 +50,7 @@ type TenantKey struct {
 	CheckedAt time.Time `json:"checked_at,omitzero"`
 }
 
-// TenantKeyState says whether a tenant's own key can be used.
+// TenantKeyState describes whether a tenant's own key can be used.
 type TenantKeyState string
 
 // The states of a tenant's own key. A key is unreachable when its holder has not

@@ -26,7 +26,7 @@ type Token struct {
 	TenantID uuid.UUID `json:"tenant_id"`
 	Type     TokenType `json:"type"`
 	Data     JSON      `json:"data,omitempty"`
-	// Transform says what Data is: the data itself, its mask, or nothing. It is empty
+	// Transform reports what Data is: the data itself, its mask, or nothing. It is empty
 	// on an Unreadable token. Over HTTP it is sent only with ?transform=true.
 	Transform Transform `json:"transform,omitempty"`
 	// Mask is the active mask, an expression or a tree of expressions.

@@ -196,7 +196,7 @@ type Config struct {
 	// there is no grace.
 	KeyGrace time.Duration
 
-	// OpenKey opens the key that a URI names, for tenants with a key of their own: see
+	// OpenKey opens the key that a URI names, for tenants with their own keys: see
 	// [Vault.SetTenantKey]. All nodes need it. Package vaultkms has such a function.
 	OpenKey func(ctx context.Context, uri string) (AEAD, error)
 

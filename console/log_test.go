@@ -80,7 +80,7 @@ func TestFailedRunsLookFailed(t *testing.T) {
 	program := page("/reactors/" + w.reactor.ID.String())
 	_, runs, _ := strings.Cut(program, "Recent runs</h2>")
 	runs, _, _ = strings.Cut(runs, "</section>")
-	// A run with a callback, one that failed, and one that did not.
+	// A run with a callback, a failed run, and a run that did not fail.
 	if strings.Count(runs, ">failed</span>") != 1 || strings.Count(runs, ">ran</span>") < 2 || !strings.Contains(runs, `<td class="num">6</td>`) {
 		t.Errorf("recent runs: %s", runs)
 	}

@@ -34,7 +34,7 @@ func TestDesignNamesCode(t *testing.T) {
 	}
 }
 
-// The map of rooms has every package below internal, and none that is gone.
+// The map of rooms has every package below internal, and no package that was deleted.
 func TestRoomsAreOnTheMap(t *testing.T) {
 	t.Parallel()
 	_, text, _ := strings.Cut(readText(t, "design.md"), "## Rooms")

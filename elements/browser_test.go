@@ -313,7 +313,7 @@ func TestReveal(t *testing.T) {
 	must.Same(t, "it stays hidden", veil, f.Value(`document.querySelector('.value').textContent`))
 	w.around.Store(nil)
 
-	// Numbers are shown as they were stored. Neither Tab nor a wheel tells how long they are.
+	// Numbers are shown as they were stored. Neither Tab nor a wheel reveals their length.
 	exact, err := w.Owner.CreateToken(t.Context(), vault.TokenParams{Type: "token", Data: map[string]any{"a": json.RawMessage(`12345678901234567890`), "b": json.RawMessage(`1.10`), "c": true}})
 	must.Do(t, err)
 	for path, want := range map[string]string{"$.a": "12345678901234567890", "$.b": "1.10", "$['c']": "true"} {

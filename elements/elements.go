@@ -39,7 +39,7 @@
 //     navigates, and has no name.
 //   - Size: fields have a fixed height, so the frame's height depends on labels and
 //     messages only. A <vault-reveal> has a fixed height and sends no size. It always
-//     scrolls a little, so neither Tab nor a wheel tells how long the value is. A path
+//     scrolls a little, so neither Tab nor a wheel reveals the value's length. A path
 //     without a value is no error, because it would tell which fields the data has.
 //   - The caret: browsers scroll a page to the caret in a frame, so a page that shows a
 //     small part of the frame can measure each character. All characters of an input
@@ -52,7 +52,7 @@
 //   - Autofill: one frame holds the whole form, so no value passes through the page.
 //   - The back-forward cache: it keeps the frame's document, which stays another origin.
 //   - Focus: a page can take the focus, or draw over the frame. Nobody can prevent
-//     that. docs/elements.md says what a shop can do.
+//     that. docs/elements.md describes what a shop can do.
 //
 // # Guesses
 //
@@ -74,8 +74,8 @@
 //   - Nothing on these paths looks up a value, so time tells nothing.
 //
 // Keys of any tenant are accepted, unless [Options.Tenant] is set. Set it if the vault
-// has tenants that you do not trust. Otherwise a hostile script can use the public key
-// of its own tenant, and that tenant can read the card.
+// has tenants that you do not trust. Otherwise a hostile script can use its own
+// tenant's public key, and that tenant can read the card.
 package elements
 
 import (

@@ -20,8 +20,8 @@ func (p *tab) pasted(field, text string) string {
 
 func quote(text string) string { return "`" + text + "`" }
 
-// TestFieldsKeepWhatWasTyped types more than fits. Nothing is dropped silently, so the card
-// that is sent is the one that is shown.
+// TestFieldsKeepWhatWasTyped types more than fits. Nothing is dropped silently, so
+// the shown card is the card that is sent.
 func TestFieldsKeepWhatWasTyped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// secretNumber is the number that nobody may confirm. Its owner typed it into a frame.
+// secretNumber is the number that no guess may confirm. Its owner typed it into a frame.
 const secretNumber = "4000007651230002"
 
 // candidates returns numbers with the same bin, last4 and check digit, the secret number

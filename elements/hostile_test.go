@@ -235,7 +235,7 @@ func TestOnlyListedOriginsEmbedTheFrame(t *testing.T) {
 		switch r.URL.Path {
 		case "/page": // of an origin that is not listed
 			fmt.Fprint(rw, content)
-		case "/nested": // a listed page inside one that is not
+		case "/nested": // a listed page inside an unlisted page
 			fmt.Fprintf(rw, `<iframe src=%q></iframe>`, inner)
 		case "/direct":
 			fmt.Fprintf(rw, `<iframe src=%q></iframe>`, w.el.URL+"/frame")

@@ -145,7 +145,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		switch path {
 		case "/elements.js":
-			head.Set("Access-Control-Allow-Origin", "*") // browsers ask for it with integrity
+			head.Set("Access-Control-Allow-Origin", "*") // browsers require it for integrity
 			head.Set("Cross-Origin-Resource-Policy", "cross-origin")
 			serveFile(w, r, "elements.js", "text/javascript; charset=utf-8")
 			return
@@ -193,7 +193,7 @@ func (h *handler) route(method, path string) http.HandlerFunc {
 	return nil
 }
 
-// serveFile serves a static file, compressed for browsers that ask for it.
+// serveFile serves a static file, compressed for browsers that accept it.
 func serveFile(w http.ResponseWriter, r *http.Request, name, contentType string) {
 	text := file(name)
 	sum := sha256.Sum256(text)
@@ -223,7 +223,7 @@ var zipped = sync.OnceValue(func() map[string][]byte {
 })
 
 // serveFrame serves the document of the frame. The two headers of embedders let a
-// page with an embedder policy of its own embed it.
+// page with its own embedder policy embed the frame.
 func (h *handler) serveFrame(w http.ResponseWriter) {
 	head := w.Header()
 	head.Set("Content-Type", "text/html; charset=utf-8")
@@ -244,7 +244,7 @@ var (
 )
 
 // createToken creates a token that takes no part in deduplication. Its fingerprint is
-// that of a random text, so nothing that is known of the data finds it.
+// made from a random text, so nothing that is known of the data finds the token.
 func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
 	body := readObject(w, r, creatable)
 	if body == nil {

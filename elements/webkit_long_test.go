@@ -35,7 +35,7 @@ const (
 	ourFrame  = "frame"
 )
 
-// newWebKit starts the browser of WebKitGTK on a screen that nobody sees.
+// newWebKit starts the browser of WebKitGTK on an invisible screen.
 func newWebKit(t *testing.T) *webkit {
 	t.Helper()
 	all := must.Get(filepath.Glob("/usr/lib/*/webkit2gtk-4.1/MiniBrowser"))(t)

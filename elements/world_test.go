@@ -164,7 +164,7 @@ func (p *tab) fill(number string) {
 }
 
 // focus moves the focus to a field, and waits until keys go there. It asks again only
-// after many looks, because a second request that is still under way would later take
+// after many looks, because a second request that is still pending would later take
 // the focus back from another field.
 func (p *tab) focus(field string) {
 	p.T.Helper()

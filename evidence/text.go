@@ -147,7 +147,7 @@ var sentences = map[Verdict][2]string{
 	LostRead:    {"was lost in a crash", ""},
 }
 
-// problem says what is wrong, without details.
+// problem describes what is wrong, without details.
 func (f *Finding) problem(where string) string {
 	switch {
 	case f.Row != "" && f.Verdict == Missing:
@@ -167,7 +167,7 @@ func (f *Finding) problem(where string) string {
 	}
 }
 
-// describe says what an entry records: when, what, and who.
+// describe returns what an entry records: when, what, and who.
 func (e *Entry) describe() string {
 	actor := strings.TrimSpace(e.ActorType + " " + e.ActorName)
 	if e.ActorName == "" && e.ActorID != (uuid.UUID{}) {

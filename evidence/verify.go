@@ -123,7 +123,7 @@ func (r *reader) line(b []byte) {
 	r.unreadable(r.step == wantTrees)
 }
 
-// unreadable records a line that cannot be read, perhaps that of a leaf.
+// unreadable records a line that cannot be read, perhaps the line of a leaf.
 func (r *reader) unreadable(leaf bool) {
 	c := &r.check
 	if !leaf {

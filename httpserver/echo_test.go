@@ -82,7 +82,7 @@ func (p *parrot) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// seenOnWire sends a request on a connection of its own, and returns all that its sender
+// seenOnWire sends a request on a separate connection, and returns all that its sender
 // sees: the status, the sizes of headers and chunks, and how the response ends.
 // got is called after the first chunk. If connect is not empty, it opens a tunnel
 // first.
@@ -150,7 +150,7 @@ func newCage(t testing.TB) *cage {
 	return c
 }
 
-// A caller cannot find out a secret piece by piece. Whatever part of it the caller
+// A caller cannot learn a secret piece by piece. Whatever part of it the caller
 // guesses, wherever the destination repeats the guess, and however it is written, all
 // that the caller observes is the same.
 func TestPartOfASecretIsNotObservable(t *testing.T) {
@@ -259,8 +259,8 @@ func readSizes(t testing.TB, transport http.RoundTripper, req *http.Request, got
 	}
 }
 
-// A caller who may also choose texts that are replaced cannot use them to find out a
-// value piece by piece: such a text may end in a guess at the start of the value. The
+// A caller who may also choose texts that are replaced cannot use them to learn a
+// value piece by piece. Such a text may end in a guess at the start of the value. The
 // destination repeats the value behind the rest of that text.
 func TestChosenTextsDoNotTellAPart(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 	same(t, "the text", string(got)+"\n", want.String())
 }
 
-// Tokens have the field transform only if the query asks for it.
+// Tokens have the field transform only if the query requests it.
 func TestTransformIsShownOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

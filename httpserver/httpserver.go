@@ -108,7 +108,7 @@ type Options struct {
 	// CrossOrigin.
 	Authenticate func(*http.Request) (*vault.Client, error)
 
-	// CrossOrigin decides which pages of other origins may act for a user whom
+	// CrossOrigin decides which pages of other origins may act for a user that
 	// Authenticate recognizes. The requests of other pages get a 403, except
 	// GET, HEAD and OPTIONS outside of /proxy. Requests with an API key are
 	// not checked. By default, pages of this origin and of

@@ -28,7 +28,7 @@ type layer struct {
 	route route
 	// over is the storage of the layer.
 	over func(vault.Storage, *sent) vault.Storage
-	// most is the maximum number of allocations, those of the layers before included.
+	// most is the maximum number of allocations, including the layers before.
 	most float64
 }
 

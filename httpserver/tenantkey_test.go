@@ -29,7 +29,7 @@ func (k *customerKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 	return k.AEAD.Decrypt(ciphertext, associatedData)
 }
 
-// A tenant reads the state of its own key, and cannot change it. While the key is
+// A tenant reads the state of its key, and cannot change the key. While the key is
 // denied, the tenant, the log and the evidence respond, and other routes are a 503.
 func TestTenantWithItsOwnKey(t *testing.T) {
 	t.Parallel()

@@ -135,7 +135,7 @@ func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, e
 	return plainList[vault.PermissionInfo](ctx, c, &core.VerbListPermissions, "/permissions")
 }
 
-// Now asks for the time of the vault's clock, which is exact to a second. See
+// Now returns the time of the vault's clock, which is exact to a second. See
 // [vault.Client.Now].
 func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	r := &request{verb: &core.VerbNow, method: http.MethodGet, path: "/permissions"} // any response has the time

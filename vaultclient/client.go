@@ -68,9 +68,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
-// Client calls a vault over HTTP with one API key, or with those of [Options.Key]. It is safe for concurrent
-// use and does not need to be closed. Printing it shows the URL of the vault,
-// never the key.
+// Client calls a vault over HTTP with one API key, or with the keys of [Options.Key].
+// It is safe for concurrent use and does not need to be closed. Printing it shows the
+// URL of the vault, never the key.
 type Client struct {
 	base *url.URL
 	key  func(context.Context) (string, error) // fmt prints only its address

@@ -38,7 +38,7 @@ func (s *keysSeen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("[]"))
 }
 
-// Options.Key is asked for each attempt, also for one through a proxy.
+// Options.Key is called for each attempt, also through a proxy.
 func TestKeyOfEachRequest(t *testing.T) {
 	t.Parallel()
 	seen := &keysSeen{}

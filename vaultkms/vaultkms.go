@@ -37,7 +37,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Open opens the key of a URI. The scheme says which package of this module opens it:
+// Open opens the key of a URI. The scheme selects the package of this module that opens it:
 // awskms, gcpkms, azurekeyvault and hashivault take credentials from the environment, and
 // exec:PROGRAM ARG... starts a program, without a shell.
 //

@@ -55,7 +55,7 @@ func TestURIs(t *testing.T) {
 	}
 }
 
-// Each package links the client of its own service, and no other.
+// Each package links only its own service's client.
 func TestProvidersLinkOnlyTheirOwn(t *testing.T) {
 	t.Parallel()
 	clients := map[string]*regexp.Regexp{

@@ -139,7 +139,7 @@ type keys struct {
 	fetched time.Time     // when set was requested; zero without a set
 	tried   time.Time     // when the last request began
 	err     error         // of the last request
-	busy    chan struct{} // closed when the request ends; nil if there is none
+	busy    chan struct{} // closed when the request ends; nil without a request
 }
 
 // current returns the keys. It waits for the issuer only if the keys are missing, or
@@ -189,7 +189,7 @@ func (k *keys) verify(ctx context.Context, t *token) error {
 	return set.verify(t)
 }
 
-// start begins a request, unless one is under way or has just been made. The caller
+// start begins a request, unless one is running or has just been made. The caller
 // holds mu.
 func (k *keys) start(discover bool) {
 	now := k.now()
@@ -214,7 +214,7 @@ func (k *keys) start(discover bool) {
 	})
 }
 
-// wait waits for the request that is under way. The caller holds mu.
+// wait waits for the running request. The caller holds mu.
 func (k *keys) wait(ctx context.Context) {
 	busy := k.busy
 	if busy == nil {

@@ -36,7 +36,7 @@ func TestNewMakesNoRequest(t *testing.T) {
 	must.Same(t, "requests", 0, p.count())
 }
 
-// Unknown keys cause one request in ten seconds, whoever asks.
+// Unknown keys cause one request in ten seconds, no matter who asks.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, public("a", rsaKey()))
@@ -179,7 +179,8 @@ func TestIssuerFails(t *testing.T) {
 	}
 }
 
-// An issuer that does not respond delays one of its own JWTs, and no other.
+// An issuer that does not respond delays one of its JWTs, and no JWT of
+// another issuer.
 func TestSlowIssuer(t *testing.T) {
 	t.Parallel()
 	p, other := newProvider(t, public("a", rsaKey())), newProvider(t, public("a", rsaKey()))
@@ -220,7 +221,7 @@ func TestKeysInAFile(t *testing.T) {
 	must.Match(t, "a removed key", must.Err(v.Verify(t.Context(), p.sign(t, "a", rsaKey(), nil))), errKey)
 }
 
-// Kubernetes asks for a token, and names another host for its keys.
+// Kubernetes requires a token, and names another host for its keys.
 func TestTokenFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/console"
 )
 
-// SignInConfig says how people sign in at the console.
+// SignInConfig configures how people sign in at the console.
 type SignInConfig struct {
 	// Issuer is the URL of the provider.
 	Issuer string
@@ -34,11 +34,11 @@ type SignInConfig struct {
 	// URL is the URL of the console in the browser. The provider must permit the redirect
 	// to its path /oidc/callback.
 	URL string
-	// Roles determine the role of a person. The first one that fits counts. A person
+	// Roles determine the role of a person. The first rule that fits counts. A person
 	// without a role gets a 403.
 	Roles []RoleRule
 	// CAFile has the certificates of the authorities that the provider is trusted by, in
-	// PEM. By default they are those of the system.
+	// PEM. By default these are the system's authorities.
 	CAFile string
 	// Logger gets the reasons of failed sign-ins. Default: nothing is logged.
 	Logger *slog.Logger
@@ -166,7 +166,7 @@ func (s *SignIn) Authorize(r *http.Request) (console.User, error) {
 }
 
 // SignOut ends the session of a request, for [console.Options]. The next page asks
-// before it leads to the provider, which then asks for the password again.
+// before it leads to the provider, which then requires the password again.
 func (s *SignIn) SignOut(w http.ResponseWriter, r *http.Request) {
 	if cookie, err := r.Cookie(s.cookie(sessionCookie)); err == nil {
 		s.mu.Lock()
@@ -265,7 +265,7 @@ func (s *SignIn) browser(r *http.Request) string {
 }
 
 // begin remembers an attempt. If there are too many, the oldest half is forgotten, so
-// that nobody keeps people out with attempts that end at the provider.
+// that attempts that end at the provider do not keep people out.
 func (s *SignIn) begin(browser, state string, a attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +352,7 @@ func (s *SignIn) accept(w http.ResponseWriter, r *http.Request, a attempt, code 
 	s.goOn(w, a.page)
 }
 
-// keep remembers a session. If there are too many, those that end first make room.
+// keep remembers a session. If there are too many, the sessions that end first make room.
 func (s *SignIn) keep(id string, begun session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -427,7 +427,7 @@ func (s *SignIn) meant(claims vault.Claims) bool {
 }
 
 // person returns the name of a person in the log: the e-mail address, if the provider
-// has verified it, and otherwise the subject, which nobody can choose.
+// has verified it, and otherwise the subject, which people cannot choose.
 func person(claims vault.Claims) string {
 	name, _ := claims["sub"].(string)
 	if email, _ := claims["email"].(string); email != "" && claims["email_verified"] == true {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// page is a page of the sign-in. It goes on by itself if it has a Next, because a
+// page is a page of the sign-in. It goes on automatically if it has a Next, because a
 // browser sends the strict cookie of a session only if the page before is of the same
 // site.
 var page = template.Must(template.New("page").Parse(`<!doctype html>
@@ -45,7 +45,7 @@ func (s *SignIn) fail(w http.ResponseWriter, r *http.Request, status int, reason
 	s.render(w, status, pageData{Title: "You are not signed in", Detail: "The sign-in has failed: " + reason + ".", Href: s.base.String() + "/", Link: "Try again"})
 }
 
-// goOn leads the browser to the page that it asked for.
+// goOn leads the browser to the page that it requested.
 func (s *SignIn) goOn(w http.ResponseWriter, to string) {
 	to = s.base.String() + to // never another host, because the URL of the console comes first
 	s.render(w, http.StatusOK, pageData{Title: "You are signed in", Next: to, Href: to, Link: "Go on"})

@@ -208,7 +208,7 @@ func TestSignOut(t *testing.T) {
 	must.Contain(t, "after signing in again", body, "ann@example.com")
 }
 
-// TestSignInIsRefused has the ways to sign in as somebody else, or without a role.
+// TestSignInIsRefused has the ways to sign in as another person, or without a role.
 func TestSignInIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -331,7 +331,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 
 func rand32() string { return rand.Text() }
 
-// A secret is sent as the provider asks for it.
+// A secret is sent as the provider requires.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -351,8 +351,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// A provider that is down keeps nobody out who has signed in, and does not keep the
-// server from starting.
+// A provider that is down does not keep out people who have signed in, and does not
+// keep the server from starting.
 func TestProviderIsDown(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)

@@ -48,7 +48,7 @@ type Issuer struct {
 	// The file is read again as keys are fetched again.
 	JWKS string
 	// CAFile has the certificates of the authorities that the issuer is trusted by, in
-	// PEM. By default they are those of the system. It is read for each request.
+	// PEM. By default these are the system's authorities. It is read for each request.
 	CAFile string
 	// TokenFile has a token that is sent with each request, as Kubernetes requires. It is
 	// read for each request. Without CAFile the token is sent only to the host of URL.

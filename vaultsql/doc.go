@@ -49,7 +49,7 @@
 // Every token of a field in a struct has the name of the field as the metadata
 // field. [Lookup] finds tokens by it. Structs for the same table, such as the
 // parameters that sqlc generates, need field= to have the same names. [Reapply]
-// applies a changed tag to existing tokens, and [CheckTags] finds those that need it.
+// applies a changed tag to existing tokens, and [CheckTags] finds the tokens that need it.
 //
 // With subject= on one field of a struct, all tokens of the struct, and of structs
 // in it, can be found and erased with the query metadata.subject:42. The named

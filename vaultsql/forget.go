@@ -53,7 +53,7 @@ func Erase(ctx context.Context, c API, reason string, dst ...any) error {
 // in the log: see [vault.Client.EraseTokens]. The reason stays in the log, so name
 // a case or a ticket, not a person. Write or delete the rows afterwards.
 //
-// The result counts the erased tokens. Its ID is that of the erasure's entry in the
+// The result counts the erased tokens. Its ID is the ID of the erasure's entry in the
 // log, and [vault.Client.LogProof] returns the proof of it:
 //
 //	done, err := vaultsql.EraseAll(ctx, c, "case 4711", &customer)

@@ -85,7 +85,7 @@ func (o *Of[T]) UnmarshalText(text []byte) error {
 	}
 }
 
-// refer makes the field one that was sealed with an id. It reports whether the field
+// refer makes the field a sealed field with an id. It reports whether the field
 // may have the id.
 func (o *Of[T]) refer(id string) bool {
 	switch {

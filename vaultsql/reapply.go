@@ -107,7 +107,7 @@ func resealed(ctx context.Context, c API, fields []*field) error {
 // drift is a field whose token differs from its tag.
 type drift struct {
 	*field
-	again   string // what only another token can have; empty if a patch is enough
+	again   string // the difference that needs another token; empty if a patch is enough
 	patch   map[string]any
 	expires time.Duration // from now on; zero to leave it
 }

@@ -270,7 +270,7 @@ func (w *walker) structure(v reflect.Value, at *trail) error {
 	return nil
 }
 
-// own makes a subject that of the row that is being walked. Rows after each other
+// own makes a subject the owner of the row that is being walked. Rows after each other
 // have no common owner.
 func (w *walker) own(s *subject) {
 	switch {

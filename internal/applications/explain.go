@@ -205,8 +205,8 @@ func (h *holder) explain(q *Question) *Answer {
 	return a
 }
 
-// compare records in a whether a JWT may use the application, and why. A JWT that is
-// refused may do nothing, whatever the rights of the application are.
+// compare adds to the Answer whether the application may be used with a JWT, and why.
+// A JWT that is refused may do nothing, whatever the rights of the application are.
 func (h *holder) compare(ctx context.Context, op *core.Op, jwt string, a *Answer) {
 	claims, problem := identity.Unverified(jwt)
 	fits := 0

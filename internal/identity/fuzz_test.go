@@ -87,8 +87,8 @@ func replaces(t *testing.T, one, other string) {
 	}
 }
 
-// checked returns an identity as Check stores it, and whether Check accepts it. No
-// other claim is required. Stars are accepted too.
+// checked returns an identity as Check stores it, and whether Check accepts it. It
+// requires only the given claim. Stars are accepted too.
 func checked(id identity.Identity, claim string) (identity.Identity, bool) {
 	bad := &form.Problems{}
 	out := identity.Check("i", []identity.Identity{id}, func(string) ([]string, bool) { return []string{claim}, true }, bad)

@@ -85,8 +85,8 @@ func (p *pass) decode(b []byte) {
 const maxClockAhead = time.Hour
 
 // age returns the time since the last complete verification. An end in the future
-// comes from a node with another clock. It counts as long ago, so that it prevents no
-// verification.
+// comes from a node with another clock. It counts as long ago, so that it does not
+// prevent a verification.
 func (p *pass) age(now time.Time) time.Duration {
 	if p.done.After(now.Add(maxClockAhead)) {
 		return math.MaxInt64

@@ -49,7 +49,7 @@ func (v *verification) tenant(tenant uuid.UUID) error {
 	}
 }
 
-// gone judges a tenant without keys. It was deleted, or an attacker removed its keys.
+// gone judges a tenant without keys. It was deleted, or its keys were removed.
 func (v *verification) gone(tenant uuid.UUID) error {
 	if err := v.l.learn(v.ctx); err != nil {
 		return err

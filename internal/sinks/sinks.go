@@ -234,7 +234,7 @@ func readSink(ctx context.Context, store storage.Storage, name string) (*storage
 	if err != nil || len(recs) == 0 {
 		return nil, begin, err
 	}
-	if json.Unmarshal(recs[0].Body, &begin) != nil { // an attacker changed it; entries may be sent again
+	if json.Unmarshal(recs[0].Body, &begin) != nil { // it was changed in the database; entries may be sent again
 		begin = beginning{Began: theBeginning, Format: Native}
 	}
 	return &recs[0], begin, nil

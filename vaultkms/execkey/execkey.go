@@ -36,9 +36,9 @@ const (
 // Open opens the key of a line exec:PROGRAM ARG..., which is split at spaces. The first
 // call of the key starts the program.
 //
-// The program must authenticate: nobody else can make a ciphertext that it decrypts. If it
-// uses the public key of a pair, set vault.Config.Root to the fingerprint of the vault's
-// root.
+// The program must authenticate: only a holder of its key can make a ciphertext that it
+// decrypts. If it uses the public key of a pair, set vault.Config.Root to the
+// fingerprint of the vault's root.
 func Open(_ context.Context, line string, opts *Options) (Key, error) {
 	command, ok := strings.CutPrefix(line, "exec:")
 	words := strings.Fields(command)

@@ -1,5 +1,5 @@
 // Package spiffetest checks that vaultoidc accepts what go-spiffe calls a JWT-SVID. It
-// is a module of its own, so that no program downloads go-spiffe.
+// is a separate module, so that no program downloads go-spiffe.
 package spiffetest
 
 import (

@@ -26,7 +26,7 @@ type Key interface {
 // Service is what a service does with a key.
 type Service struct {
 	Encrypt, Decrypt func(ctx context.Context, data []byte) ([]byte, error)
-	// Denies reports whether an error says that the key is disabled or deleted, or that
+	// Denies reports whether an error means that the key is disabled or deleted, or that
 	// this process may not use it.
 	Denies func(error) bool
 	// Public is Public of [vault.PinnedKey]. Nil means that the key authenticates.

@@ -83,7 +83,7 @@ type hsm struct {
 	token, key, pin string
 }
 
-// do runs a request in a session of its own, so that it fails as soon as the key
+// do runs a request in a separate session, so that it fails as soon as the key
 // was destroyed or the PIN was changed.
 func (t *hsm) do(r request) ([]byte, error) {
 	slot, err := t.slot()
@@ -175,7 +175,7 @@ func (t *hsm) decrypt(session pkcs11.SessionHandle, key pkcs11.ObjectHandle, r r
 	return t.Decrypt(session, r.Data[nonceSize:])
 }
 
-// denied reports whether the key is gone, or may not be used with this PIN.
+// denied reports whether the key is missing, or may not be used with this PIN.
 func denied(err error) bool {
 	if errors.Is(err, errNoKey) {
 		return true
