@@ -297,6 +297,43 @@ func TestChosenTextsDoNotTellAPart(t *testing.T) {
 	}
 }
 
+// Nor does it help to know another value of the request. Credentials that hold it may
+// begin or end in a guess at the end or the start of the value that is sought.
+func TestKnownValuesDoNotTellAPart(t *testing.T) {
+	t.Parallel()
+	c := newCage(t)
+	const known = "routing-021000021"
+	// The ends of the value are base64, so that text which the caller encodes can be a
+	// guess at them: Cat and Dog.
+	sought := "RG9n" + apiKey + "Q2F0"
+	for id, data := range map[string]string{"known": known, "sought": sought} {
+		must.Get(c.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}))(t)
+	}
+	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	for name, test := range map[string]struct {
+		right, wrong string // the caller's part of the credentials
+		auth         func(guess string) string
+		body         string
+	}{
+		"the end":   {"Cat", "Bat", func(guess string) string { return guess + ":x{{ known }}" }, "{{ sought }}" + encode(":x"+known)},
+		"the start": {"Dog", "Cog", func(guess string) string { return "{{ known }}:xxx" + guess }, encode(known+":xxx") + "{{ sought }}"},
+	} {
+		seen := map[string]bool{}
+		for _, guess := range []string{test.right, test.wrong} {
+			call := vault.ProxyCall{Method: http.MethodPost, URL: c.URL, Path: "/end", Body: strings.NewReader(test.body), Header: http.Header{
+				"Content-Type": {"text/plain"}, "Authorization": {"Basic " + encode(test.auth(guess))},
+			}}
+			answer := must.Get(c.bird.InvokeProxy(t.Context(), call))(t)
+			got := strings.TrimLeft(string(must.Get(io.ReadAll(answer.Body))(t)), "p")
+			must.Do(t, answer.Body.Close())
+			must.Contain(t, name, got, "{{ sought }}")
+			must.Contain(t, name, got, "{{ known }}")
+			seen[got] = true
+		}
+		must.Same(t, name+": different responses", 1, len(seen))
+	}
+}
+
 // A guess at a value that the request does not use stays as it is, also if an earlier
 // request of the same caller used the value.
 func TestGuessesAtOtherValuesAreNotVisible(t *testing.T) {

@@ -29,6 +29,9 @@ func (e *Echo) carry(out *Request) func(before any) (after any, ok bool) {
 		earlier = slices.DeleteFunc(slices.Clone(earlier), func(s secret) bool {
 			return slices.ContainsFunc(own, func(o secret) bool { return o.Text == s.Text })
 		})
+		for i := range earlier {
+			earlier[i].mark = "" // nothing replaces the marks of earlier requests
+		}
 		if textBytes(earlier) > maxCarried || len(earlier) > 0 && (out.Stream != nil || len(out.Body) > maxCompared) {
 			return nil, false
 		}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 )
 
@@ -61,9 +63,13 @@ func newEcho(ctx context.Context, op *core.Op, sent, encoded []reveal.Text) (*Ec
 	return e, nil
 }
 
-// secretsOf returns what to replace: the data, and the texts that the sender chose.
+// secretsOf returns what to replace: the data, and the texts that the sender chose. Of
+// an encoded text, the sender chose what is around the data. If that part began or ended
+// a text in data, the sender could let it overlap a value, and guess a part of the value.
+// So the data gets a mark first, and then the mark is replaced with what is around it.
 func secretsOf(sent, encoded []reveal.Text) (data, chosen []secret) {
 	known := map[reveal.Text]bool{}
+	var marked []secret
 	add := func(s reveal.Text, forms ...string) {
 		for _, text := range forms {
 			if form := (reveal.Text{Text: text, Free: s.Free}); !known[form] {
@@ -81,11 +87,53 @@ func secretsOf(sent, encoded []reveal.Text) (data, chosen []secret) {
 		add(s, base64Forms(s.Text)...)
 	}
 	for _, s := range encoded {
-		plain, _ := base64.StdEncoding.DecodeString(s.Text) // canonical
-		s.Free = !slices.ContainsFunc(sent, func(t reveal.Text) bool { return !t.Free && strings.Contains(string(plain), t.Text) })
-		add(s, s.Text, strings.TrimRight(s.Text, "="))
+		from, to, first := dataIn(s.Text, sent)
+		if s.Free = first == ""; s.Free {
+			add(s, s.Text, strings.TrimRight(s.Text, "="))
+			continue
+		}
+		if known[s] {
+			continue // of another header
+		}
+		known[s] = true
+		mark := "{{ " + first + " " + ids.Random58(markLength) + " }}"
+		chosen = append(chosen, secret{Text: mark, Instead: "{{ " + first + " }}"})
+		for _, text := range []string{s.Text, strings.TrimRight(s.Text, "=")} {
+			end := len(text)
+			if to < len(s.Text) {
+				end = to
+			}
+			marked = append(marked, secret{Text: text[from:end], Instead: "{{ " + first + " }}", mark: mark})
+			chosen = append(chosen, secret{Text: text[:from] + mark + text[end:], Instead: "{{ " + s.Token + " }}"})
+		}
 	}
+	data = slices.Concat(marked, data) // the first of equal texts counts
 	return data, chosen
+}
+
+// markLength is the length of the random part of a mark.
+const markLength = 16
+
+// dataIn returns the part of a base64 text that depends on the data in it, and the
+// token of the first data; "" if there is none. The sender has chosen everything around
+// this part.
+func dataIn(text string, sent []reveal.Text) (from, to int, token string) {
+	plain, _ := base64.StdEncoding.DecodeString(text) // canonical
+	first, last := len(plain), 0
+	for _, t := range sent {
+		at := bytes.Index(plain, []byte(t.Text))
+		if t.Free || at < 0 {
+			continue
+		}
+		if at < first {
+			first, token = at, t.Token
+		}
+		last = max(last, bytes.LastIndex(plain, []byte(t.Text))+len(t.Text))
+	}
+	if from, to = 8*first/6, (8*last+5)/6; last == len(plain) {
+		to = len(text) // with the padding
+	}
+	return from, to, token
 }
 
 // Close ends the search. A nil Echo does nothing.

@@ -9,7 +9,10 @@ import (
 
 // secret is a text to be replaced, and its replacement. An empty Text is never
 // found.
-type secret struct{ Text, Instead string }
+type secret struct {
+	Text, Instead string
+	mark          string // replaces Text, if not empty, until a later filter replaces the mark
+}
 
 // filter replaces secrets in a text that passes through. It finds them written
 // plainly, with JSON escapes, with percent-encoding, and with any two of these
@@ -212,7 +215,7 @@ func (s *stream) pass(limit int64) {
 		}
 		if m.from >= s.told { // otherwise its start was replaced earlier
 			out = append(out, s.buf[at-s.base:m.from-s.base]...)
-			out = append(out, s.f.secrets[m.secret].Instead...)
+			out = append(out, cmp.Or(s.f.secrets[m.secret].mark, s.f.secrets[m.secret].Instead)...)
 			s.any = true
 		}
 		at = min(m.to, limit)
