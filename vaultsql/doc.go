@@ -56,7 +56,8 @@
 // field is a string, an integer or an [encoding.TextMarshaler], such as the key of
 // a customer, and must be set before [Seal]. A shared token of a dedup field has
 // the subject of the row that created it. A field that is sealed alone has the
-// subject of the row before it: Seal(ctx, c, &customer, &note).
+// subject of the row before it: Seal(ctx, c, &customer, &note). Queries ignore the case of
+// metadata, so keys that differ only in case are one person to such a query.
 //
 // # Structs
 //
