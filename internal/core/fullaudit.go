@@ -178,14 +178,15 @@ func (v *Vault) enterEverywhere(ctx context.Context, operation string) {
 	far := v.Now().AddDate(100, 0, 0)
 	for after := (storage.ID{}); ; {
 		page, err := v.Store.LogTenants(ctx, far, after, tenantsPage)
-		if err == nil && len(page) > 0 {
+		more := err == nil && len(page) > 0
+		if more {
 			after = page[len(page)-1]
 			err = v.forEach(page, func(op *Op) error { return op.enterOwn(ctx, operation) })
 		}
 		if err != nil {
 			v.Logger.ErrorContext(ctx, "the "+operation+" of the vault is not in every log", "error", err)
 		}
-		if err != nil || len(page) == 0 {
+		if !more || ctx.Err() != nil { // a tenant whose log cannot be written hides no others
 			return
 		}
 	}

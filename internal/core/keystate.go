@@ -1,10 +1,12 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -25,7 +27,10 @@ type keyOutage struct {
 	states []keyring.KeyState
 	since  time.Time
 	rev    int64      // of the record when the outage began, or -1
-	after  storage.ID // the last tenant whose log has the entries of this node
+	after  storage.ID // the last tenant whose log, and all logs before it, have the entries of this node
+
+	mu      sync.Mutex
+	entered map[storage.ID]bool // further tenants whose logs have the entries
 }
 
 // entering records how far the entries of an outage have come.
@@ -125,17 +130,8 @@ func (v *Vault) endOutage(ctx context.Context, at time.Time) error {
 		}
 		return nil // the record cannot be replaced; further entries are better than none
 	}
-	for {
-		if err := save(); err != nil {
-			return err
-		}
-		more, err := v.enterOutage(ctx, ring)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
+	if err := v.enterOutage(ctx, ring, save); err != nil {
+		return err
 	}
 	next.Ended = v.Now()
 	if err := save(); !errors.Is(err, errOutageLeased) {
@@ -161,32 +157,51 @@ func writeEntering(ctx context.Context, stored *keyring.Document, e *entering, r
 	return nil
 }
 
-// enterOutage enters this node's outage and its end in the logs of the next tenants.
-// The entries have a MAC under the keys of the vault itself. It reports whether there
-// may be more tenants.
-func (v *Vault) enterOutage(ctx context.Context, ring *seal.Ring) (more bool, err error) {
-	o := &v.outage
-	recs, _, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: keyring.KindTenant, Limit: outagePage, Before: o.after})
-	if err != nil || len(recs) == 0 {
-		return false, err
-	}
-	tenants := make([]storage.ID, len(recs))
-	for i := range recs {
-		tenants[i] = recs[i].Tenant
-	}
-	err = v.forEach(tenants, func(op *Op) error {
-		op.vaultRing = ring
-		ch := op.Change()
-		for _, state := range o.states {
-			ch.Logs = append(ch.Logs, op.keyEntry("Key "+string(state)))
+// enterOutage enters this node's outage and its end in the logs of all tenants, and
+// calls save before each page of them. A log that cannot be written keeps the entries
+// from no other log. It is tried again alone, because the entries are made once.
+func (v *Vault) enterOutage(ctx context.Context, ring *seal.Ring, save func() error) error {
+	o, failed := &v.outage, error(nil)
+	for after := o.after; ; {
+		if err := cmp.Or(ctx.Err(), save()); err != nil {
+			return err
 		}
-		ch.Logs = append(ch.Logs, op.keyEntry(availableAgain(o.since)))
-		return op.Apply(ctx, ch)
-	})
-	if err == nil {
-		o.after = tenants[len(tenants)-1]
+		recs, _, err := v.Store.ListRecords(ctx, storage.RecordFilter{Kind: keyring.KindTenant, Limit: outagePage, Before: after})
+		if err != nil || len(recs) == 0 {
+			return errors.Join(failed, err)
+		}
+		var tenants []storage.ID
+		for i := range recs {
+			if after = recs[i].Tenant; !o.entered[after] {
+				tenants = append(tenants, after)
+			}
+		}
+		failed = errors.Join(failed, v.forEach(tenants, func(op *Op) error { return op.enterOutage(ctx, ring, o) }))
+		if failed == nil {
+			o.after = after
+		}
 	}
-	return true, err
+}
+
+// enterOutage enters an outage in the log of the operation's tenant. The entries have a
+// MAC under the keys of the vault itself.
+func (op *Op) enterOutage(ctx context.Context, ring *seal.Ring, o *keyOutage) error {
+	op.vaultRing = ring
+	ch := op.Change()
+	for _, state := range o.states {
+		ch.Logs = append(ch.Logs, op.keyEntry("Key "+string(state)))
+	}
+	ch.Logs = append(ch.Logs, op.keyEntry(availableAgain(o.since)))
+	if err := op.Apply(ctx, ch); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.entered == nil {
+		o.entered = map[storage.ID]bool{}
+	}
+	o.entered[op.TenantID()] = true
+	return nil
 }
 
 // availableAgain returns the message at the end of an outage. The time is zero if

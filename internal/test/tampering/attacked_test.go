@@ -502,6 +502,28 @@ func (a *attacked) drops(event, table, condition string) (restore func()) {
 	return func() { a.exec("DROP TRIGGER " + name + " ON " + table) }
 }
 
+// refuses makes a trigger that lets the inserts into a table fail that a condition on the
+// new row selects. It returns a function that removes the trigger.
+func (a *attacked) refuses(table, condition string) (restore func()) {
+	a.Helper()
+	when := " WHEN (NEW." + condition + ") "
+	if !a.pg {
+		a.exec("CREATE TRIGGER refuses BEFORE INSERT ON " + table + when + "BEGIN SELECT RAISE(ABORT, 'refused'); END")
+		return func() { a.exec("DROP TRIGGER refuses") }
+	}
+	a.exec("CREATE OR REPLACE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused''; END'")
+	a.exec("CREATE TRIGGER refuses BEFORE INSERT ON " + table + " FOR EACH ROW" + when + "EXECUTE FUNCTION refuses()")
+	return func() { a.exec("DROP TRIGGER refuses ON " + table) }
+}
+
+// literal returns bytes as they are written in SQL.
+func (a *attacked) literal(b []byte) string {
+	if a.pg {
+		return fmt.Sprintf("'\\x%x'::bytea", b)
+	}
+	return fmt.Sprintf("X'%x'", b)
+}
+
 // evidence returns the size of the vault's tree.
 func (a *attacked) evidence() int64 {
 	a.Helper()

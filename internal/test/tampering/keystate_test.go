@@ -3,8 +3,10 @@
 package tampering
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -156,4 +158,43 @@ func TestRowsAboutKeysDoNotSpeak(t *testing.T) {
 			})
 		})
 	}
+}
+
+// failures counts the lines about an outage that was not entered everywhere.
+type failures struct{ n atomic.Int64 }
+
+func (f *failures) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("the state of the key is not recorded")) {
+		f.n.Add(1)
+	}
+	return len(line), nil
+}
+
+// A log that cannot be written keeps an outage from no other log, and does not make the
+// vault enter it there again and again.
+func TestOutageBesideALogThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		master, failed := &deniable{AEAD: a.key}, &failures{}
+		a.key = master
+		a.config = func(c *vault.Config) {
+			c.KeyAge, c.KeyGrace, c.Logger = 20*time.Millisecond, time.Hour, slog.New(slog.NewTextHandler(failed, nil))
+		}
+		a.node(nil)
+		shut := a.owners[1].TenantID()
+		a.clock.Advance(time.Minute)
+		master.denied.Store(true)
+		eventually(a, "calls fail", func() bool { return !a.serves() })
+		restore := a.refuses("vault_logs", fmt.Sprintf("tenant_id = %s AND NEW.message LIKE 'Key %%'", a.literal(shut[:])))
+		master.denied.Store(false)
+		eventually(a, "the log of one tenant was tried several times", func() bool {
+			a.clock.Advance(time.Second)
+			return failed.n.Load() >= 5
+		})
+		must.Same(a, "entries of another tenant", 2, len(a.keyMessages()))
+		restore()
+		a.owners[0], a.owners[1] = a.owners[1], a.owners[0]
+		eventually(a, "the log that can be written again has the outage", func() bool { return len(a.keyMessages()) > 0 })
+		must.Same(a, "entries of this tenant", 2, len(a.keyMessages()))
+	})
 }
