@@ -17,31 +17,78 @@ import (
 
 // SequenceDirty sequences the tenants that this node has written to.
 func (l *Ledger) SequenceDirty(ctx context.Context) error {
-	dirty := l.pending.TakeDirty()
-	return l.each(slices.Values(dirty), func(tenant uuid.UUID) error {
+	dirty, tried := l.pending.TakeDirty(), 0
+	err := l.each(slices.Values(dirty), func(tenant uuid.UUID) error {
+		tried++
 		_, err := l.Sequence(ctx, tenant)
 		if err != nil && !errors.Is(err, ErrTampered) && !errors.Is(err, ErrGone) {
-			for _, left := range dirty[slices.Index(dirty, tenant):] {
-				l.pending.MarkDirty(left)
-			}
+			l.pending.MarkDirty(tenant)
 		}
 		return err
 	})
+	for _, left := range dirty[tried:] {
+		l.pending.MarkDirty(left)
+	}
+	return err
 }
 
-// each calls do for tenants. A tenant with a manipulated tree does not block the
-// others, and a deleted one is forgotten.
+// tenantErrors are errors of some tenants, which do not concern the others.
+type tenantErrors map[uuid.UUID]error
+
+func (e tenantErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns the errors, in the order of the tenants.
+func (e tenantErrors) Unwrap() (all []error) {
+	for _, tenant := range sortedIDs(e) {
+		all = append(all, e[tenant])
+	}
+	return all
+}
+
+// of returns the error of one of the tenants; any error if there are no tenants.
+func (e tenantErrors) of(tenants []uuid.UUID) error {
+	if len(tenants) == 0 && len(e) > 0 {
+		return e
+	}
+	for _, tenant := range tenants {
+		if e[tenant] != nil {
+			return e[tenant]
+		}
+	}
+	return nil
+}
+
+// concernsAll reports whether an error is not about one tenant alone.
+func concernsAll(err error) bool {
+	return slices.ContainsFunc([]error{ErrSuspended, storage.ErrUnavailable, storage.ErrClosed, context.Canceled, context.DeadlineExceeded},
+		func(all error) bool { return errors.Is(err, all) })
+}
+
+// isOfSome reports whether an error is about some tenants alone.
+func isOfSome(err error) bool {
+	_, ok := errors.AsType[tenantErrors](err)
+	return ok || errors.Is(err, ErrTampered)
+}
+
+// each calls do for tenants. A tenant with a manipulated tree, or one whose tree cannot
+// be written, does not block the others, and a deleted one is forgotten.
 func (l *Ledger) each(tenants iter.Seq[uuid.UUID], do func(uuid.UUID) error) error {
 	var tampered error
+	failed := tenantErrors{}
 	for tenant := range tenants {
 		switch err := do(tenant); {
 		case errors.Is(err, ErrTampered):
 			tampered = err
 		case errors.Is(err, ErrGone):
 			l.Forget(tenant)
-		case err != nil:
+		case err != nil && concernsAll(err):
 			return err
+		case err != nil:
+			failed[tenant] = err
 		}
+	}
+	if len(failed) > 0 {
+		return failed
 	}
 	return tampered
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -169,25 +170,27 @@ func (l *Ledger) Forget(tenant uuid.UUID) {
 
 // Watch looks for acknowledged entries that did not reach the tree in time, and
 // raises alarms. Entries of reads that a database crash lost are recorded
-// instead. A tenant with a manipulated tree does not block the others.
+// instead. A tenant with a manipulated tree, or one whose tree cannot be written, does
+// not block the others.
 func (l *Ledger) Watch(ctx context.Context) error {
 	now := l.c.Now()
 	late := l.pending.Late(now)
-	tampered := l.each(maps.Keys(late), func(tenant uuid.UUID) error {
-		if _, err := l.Sequence(ctx, tenant); err != nil {
+	failed := l.each(maps.Keys(late), func(tenant uuid.UUID) error {
+		_, err := l.Sequence(ctx, tenant)
+		if errors.Is(err, ErrTampered) || errors.Is(err, ErrGone) || err != nil && concernsAll(err) {
 			return err
 		}
-		return l.watchTenant(ctx, tenant, late[tenant])
+		return cmp.Or(l.watchTenant(ctx, tenant, late[tenant]), err)
 	})
-	if tampered != nil && !errors.Is(tampered, ErrTampered) {
-		return tampered
+	if failed != nil && !isOfSome(failed) {
+		return failed
 	}
 	if lag, _ := l.pending.Lag(now); lag >= lagAfter {
 		l.alarms.raise(Alarm{Kind: AlarmLag, Text: "entries wait for more than a minute for their place in the tree"})
 	} else {
 		l.alarms.over(AlarmLag)
 	}
-	return tampered
+	return failed
 }
 
 // lagAfter is how far the tree may fall behind the log.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -249,6 +250,40 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 				t.Error("an altered entry was not found")
 			}
 		}
+	}
+}
+
+// A tenant whose tree cannot be written, as behind a trigger that raises an error, keeps
+// no other tenant from notes, and hides neither a missing entry nor the lag.
+func TestTreeThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for name, table := range map[string]string{"leaves": "INSERT ON vault_log_leaves", "the tree": "UPDATE ON vault_log_trees"} {
+		r, l, shut := begun(t)
+		other, ctx := r.id(), t.Context()
+		r.write(l, shut, 1)
+		r.write(l, other, 1)
+		r.checkpoint(l)
+		r.exec(fmt.Sprintf("CREATE TRIGGER refuses BEFORE %s WHEN NEW.tenant_id = X'%x' BEGIN SELECT RAISE(ABORT, 'refused'); END", table, shut[:]))
+		gone := r.write(l, shut, 3)[1]
+		r.write(l, other, 3)
+		r.exec("DELETE FROM vault_logs WHERE id = ?", gone.ID[:])
+
+		must.Fail(l.Checkpoint(ctx))(t, name+": a note over all", must.Text("refused"))
+		must.Fail(l.Checkpoint(ctx, shut))(t, name+": a note over this tenant", must.Text("refused"))
+		must.Get(l.Checkpoint(ctx, other))(t)
+		must.Same(t, name+": entries of the other tenant in a head", int64(4), must.Get(l.headOf(other))(t).size)
+		must.Contain(t, name, must.Err(l.Round(ctx)).Error(), "refused")
+
+		r.advance(MissingAfter)
+		must.Contain(t, name, l.second(ctx).Error(), "refused")
+		if got := r.raised(AlarmMissing); len(got) != 1 || got[0].Entry != uuid.UUID(gone.ID) {
+			t.Errorf("%s: %v", name, r.all())
+		}
+		r.advance(lagAfter)
+		must.Contain(t, name, l.second(ctx).Error(), "refused")
+		must.Same(t, name+": alarms about the lag", 1, len(r.raised(AlarmLag)))
+		r.exec("DROP TRIGGER refuses")
+		must.Get(l.Checkpoint(ctx, shut))(t)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -41,6 +42,7 @@ type round struct {
 	callers int
 	done    chan struct{}
 	note    []byte
+	failed  tenantErrors // tenants that could not be sequenced
 	err     error
 }
 
@@ -51,7 +53,8 @@ var errClosed = errors.New("evidence: the ledger is closed")
 
 // Checkpoint sequences the tenants that this node has written to and the given
 // tenants. It records their tree heads and returns the newest note. It does not
-// wait for anchors. A tenant with a manipulated tree does not block the others.
+// wait for anchors. A tenant with a manipulated tree does not block the others, nor does
+// one whose tree cannot be written: only callers who need its entries get the error.
 // Callers share notes, and may wait for the next one for up to a second.
 func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, error) {
 	r := l.join(tenants)
@@ -60,7 +63,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, 
 	}
 	select {
 	case <-r.done:
-		return r.note, r.err
+		return r.note, cmp.Or(r.err, r.failed.of(tenants))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -95,8 +98,9 @@ func (l *Ledger) runRound(r *round) {
 	defer cancel()
 	wait, callers, tenants := s.wait(r)
 	if wait > 0 {
-		heads, err := l.heads(ctx, tenants)
+		heads, failed, err := l.heads(ctx, tenants)
 		if err == nil && l.covered(heads) && s.start(r, callers) {
+			r.failed = failed
 			r.note, r.err = l.sign(ctx, heads)
 			return
 		}
@@ -105,23 +109,28 @@ func (l *Ledger) runRound(r *round) {
 		}
 	}
 	s.start(r, 0)
-	heads, err := l.heads(ctx, r.tenants)
+	heads, failed, err := l.heads(ctx, r.tenants)
 	if err != nil {
 		r.err = err
 		return
 	}
+	r.failed = failed
 	r.note, r.err = l.sign(ctx, heads)
 }
 
-// heads sequences tenants, and returns the trees that may need a new head.
-func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, error) {
+// heads sequences tenants, and returns the trees that may need a new head, and the
+// tenants that could not be sequenced.
+func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, tenantErrors, error) {
 	for _, tenant := range tenants {
 		l.pending.MarkDirty(tenant)
 	}
-	if err := l.SequenceDirty(ctx); err != nil && !errors.Is(err, ErrTampered) {
-		return nil, err
+	err := l.SequenceDirty(ctx)
+	if err != nil && !isOfSome(err) {
+		return nil, nil, err
 	}
-	return l.changed(ctx, tenants)
+	failed, _ := errors.AsType[tenantErrors](err)
+	all, err := l.changed(ctx, tenants)
+	return all, failed, err
 }
 
 // covered reports whether the newest note covers trees and the vault's tree.

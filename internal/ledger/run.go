@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (l *Ledger) second(ctx context.Context) error {
 		return err
 	}
 	err := ignoreSuspended(l.SequenceDirty(ctx))
-	if err == nil || errors.Is(err, ErrTampered) {
+	if err == nil || isOfSome(err) {
 		err = errors.Join(err, ignoreSuspended(l.Watch(ctx)))
 	}
 	return err
@@ -110,7 +111,7 @@ func (l *Ledger) Round(ctx context.Context) ([]byte, error) {
 	if errors.Is(err, ErrSuspended) {
 		return nil, errors.Join(err, l.storeSuspension(ctx))
 	}
-	if err != nil {
+	if also(err); err != nil && !isOfSome(err) {
 		return nil, err
 	}
 	imported, err := l.importSome(ctx)
@@ -119,11 +120,7 @@ func (l *Ledger) Round(ctx context.Context) ([]byte, error) {
 		also(err)
 	}
 	also(l.Watch(ctx))
-	err = errors.Join(failed...)
-	if errors.Is(err, ErrTampered) {
-		err = nil // an alarm reports it
-	}
-	return msg, err
+	return msg, errors.Join(slices.DeleteFunc(failed, func(err error) bool { return errors.Is(err, ErrTampered) })...) // an alarm reports it
 }
 
 // importSteps limits how many steps of each tenant's import a round does.
