@@ -103,7 +103,7 @@ var shown = []string{"ID", "IDs", "Name", "Type", "EntityType", "EntityID", "Met
 var harmless = map[string]string{
 	"vault.JSON": "it is the value itself, and prints",
 
-	"vault.AccessRule": "rules", "vault.Condition": "rules", "vault.AskedRule": "rules", "vault.Identity": "rules", "vault.RuleLook": "rules",
+	"vault.AccessRule": "rules", "vault.Condition": "rules", "vault.AskedRule": "rules", "vault.Identity": "rules", "vault.IdentityLook": "rules", "vault.RuleLook": "rules",
 	"vault.ApplicationParams": "rules", "vault.SessionInfo": "rules", "vault.Explanation": "rules", "vault.ExplainParams": "rules",
 	"vault.PermissionInfo": "rules", "vault.EntityType": "names of the API",
 

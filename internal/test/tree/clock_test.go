@@ -37,7 +37,7 @@ var machineTime = map[string]struct {
 	why  []string
 }{
 	".":                               {2, []string{initial, peer}},
-	"cmd/tokenvault/internal/cli":     {9, []string{elapsed, person}},
+	"cmd/tokenvault/internal/cli":     {10, []string{elapsed, person}},
 	"cmd/tokenvault/internal/doctor":  {5, []string{foreign}},
 	"console":                         {12, []string{elapsed, person, deadline, initial}},
 	"examples/checkout":               {2, []string{initial}},
