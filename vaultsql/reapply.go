@@ -21,8 +21,10 @@ var ErrDrift = errors.New("vaultsql: tokens differ from the tags of their fields
 // each field that differs. Call it in a test, or at the start of a program with some
 // of the oldest rows, because a changed tag splits old rows from new ones.
 //
-// CheckTags compares the type, containers, search index, dedup, mask and metadata,
-// and whether the token expires. It skips fields that have no token.
+// CheckTags compares the type, containers, search index, dedup, mask, metadata and
+// expiry. Of a changed duration in expires= it finds the tokens that prove the change: a
+// token that expires more than a minute too early or too late for its times of creation
+// and change. It skips fields that have no token.
 func CheckTags(ctx context.Context, c Reader, dst ...any) error {
 	all, err := drifts(ctx, c, dst)
 	if err != nil || len(all) == 0 {
@@ -47,10 +49,13 @@ func CheckTags(ctx context.Context, c Reader, dst ...any) error {
 // [Unused] finds the former tokens. Fields whose token has expired or was deleted are
 // skipped.
 //
-// A token that gets expires= expires this long after Reapply.
+// A token that gets expires=, or another duration, expires this long after Reapply.
 func Reapply(ctx context.Context, c API, dst ...any) (int, error) {
 	all, err := drifts(ctx, c, dst)
 	if err != nil {
+		return 0, err
+	}
+	if err := learnMasks(ctx, c, all); err != nil {
 		return 0, err
 	}
 	var again []*field
@@ -76,6 +81,42 @@ func Reapply(ctx context.Context, c API, dst ...any) (int, error) {
 		return changed, err
 	}
 	return changed + len(again), nil
+}
+
+// learnMasks reads the values of fields whose default mask is not known without them.
+func learnMasks(ctx context.Context, c Reader, all []*drift) error {
+	var values []*lookedUp
+	o := newOpener(c)
+	for _, d := range all {
+		if d.unknownMask {
+			l := &lookedUp{core{id: d.head().id}, &sealing{field: d.field}}
+			o.add(&field{column: l, tag: d.tag, in: d.in, name: d.name})
+			values = append(values, l)
+		}
+	}
+	if err := o.run(ctx); err != nil {
+		return err
+	}
+	for _, d := range all {
+		if !d.unknownMask {
+			continue
+		}
+		l := values[0]
+		values = values[1:]
+		if l.core.state != opened {
+			return d.wrap(fmt.Errorf("the default mask depends on the value: %w", ErrMasked))
+		}
+		d.patch["mask"] = orNull(d.maskOf(l.old))
+	}
+	return nil
+}
+
+// orNull returns a mask for a patch. Null means the default of the type.
+func orNull(mask string) any {
+	if mask == "" {
+		return nil
+	}
+	return mask
 }
 
 // resealed seals the values of fields in other tokens.
@@ -110,6 +151,8 @@ type drift struct {
 	again   string // the difference that needs another token; empty if a patch is enough
 	patch   map[string]any
 	expires time.Duration // from now on; zero to leave it
+
+	unknownMask bool // the mask of the patch depends on the value
 }
 
 // names lists what differs.
@@ -190,11 +233,12 @@ func (f *field) compare(t *vault.Token) (*drift, error) {
 		return d, nil
 	}
 	f.compareRules(t, d.patch)
+	d.compareMask(t)
 	if err := f.compareMetadata(t, shared, d.patch); err != nil {
 		return nil, err
 	}
 	switch {
-	case f.tag.expires > 0 && t.ExpiresAt.IsZero():
+	case f.tag.expires > 0 && (t.ExpiresAt.IsZero() || f.endsElsewhen(t, shared)):
 		d.expires = f.tag.expires
 	case f.tag.expires == 0 && !t.ExpiresAt.IsZero() && !shared:
 		d.patch["expires_at"] = nil
@@ -205,7 +249,22 @@ func (f *field) compare(t *vault.Token) (*drift, error) {
 	return d, nil
 }
 
-// compareRules adds containers, indexes and mask that differ to a patch.
+// expirySlack is how far an expiry may be from that of its tag, because the vault reads
+// its clock again when it creates the token, and clocks of nodes differ.
+const expirySlack = time.Minute
+
+// endsElsewhen reports whether a token expires at a time that its tag cannot have given
+// it. A shared token may have a later time from another field.
+func (f *field) endsElsewhen(t *vault.Token, shared bool) bool {
+	last := t.CreatedAt
+	if t.ModifiedAt.After(last) {
+		last = t.ModifiedAt
+	}
+	early := t.ExpiresAt.Before(t.CreatedAt.Add(f.tag.expires - expirySlack))
+	return early || !shared && t.ExpiresAt.After(last.Add(f.tag.expires+expirySlack))
+}
+
+// compareRules adds containers and indexes that differ to a patch.
 func (f *field) compareRules(t *vault.Token, patch map[string]any) {
 	containers := f.tag.containers
 	if containers == nil {
@@ -224,8 +283,28 @@ func (f *field) compareRules(t *vault.Token, patch map[string]any) {
 	case !f.tag.index && indexed:
 		patch["search_indexes"] = []string{}
 	}
-	if mask := f.maskOf(t.Data); mask != "" && maskText(t.Mask) != mask && t.Transform != vault.TransformRedact {
-		patch["mask"] = mask
+}
+
+// compareMask adds a mask that differs to the patch. The default mask of a text depends
+// on its length, which the two default masks show, and other masks may not.
+func (d *drift) compareMask(t *vault.Token) {
+	mask := maskText(t.Mask)
+	switch {
+	case d.tag.mask != "":
+		if mask != d.tag.mask {
+			d.patch["mask"] = d.tag.mask
+		}
+	case t.Type != vault.TypeGeneric:
+		if !token.IsDefaultMask(string(t.Type), t.Mask) {
+			d.patch["mask"] = nil
+		}
+	case t.Mask == nil: // data that is no text
+	case mask != maskLength && mask != maskLast4:
+		d.patch["mask"], d.unknownMask = nil, true
+	case t.Transform != vault.TransformRedact:
+		if want := d.maskOf(t.Data); want != mask {
+			d.patch["mask"] = orNull(want)
+		}
 	}
 }
 

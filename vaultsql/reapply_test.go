@@ -119,3 +119,59 @@ func TestUnused(t *testing.T) {
 		})
 	}
 }
+
+// masksBefore and masksAfter are the same table, before and after a change of masks and
+// durations.
+type masksBefore struct {
+	None, Short, First vaultsql.Text `vault:"mask=none"`
+	Card               vaultsql.Card `vault:"mask={{ data.number | last4 }}"`
+	Object             vaultsql.Of[map[string]string]
+	Plain              vaultsql.Of[map[string]string] `vault:"mask={{ data.city }}"`
+	Longer, Shorter    vaultsql.Text                  `vault:"expires=72h"`
+}
+
+type masksAfter struct {
+	None, Short vaultsql.Text
+	First       vaultsql.Text `vault:"mask=first1"`
+	Card        vaultsql.Card
+	Object      vaultsql.Of[map[string]string] `vault:"mask={{ data.city }}"`
+	Plain       vaultsql.Of[map[string]string]
+	Longer      vaultsql.Text `vault:"expires=720h"`
+	Shorter     vaultsql.Text `vault:"expires=24h"`
+}
+
+// A mask that was added, changed or removed, and another duration, differ once.
+func TestReapplyMasksAndDurations(t *testing.T) {
+	t.Parallel()
+	ctx, v := t.Context(), vaulttest.New(t)
+	home := map[string]string{"city": "Bonn"}
+	old := masksBefore{
+		None: vaultsql.NewText("Jane Alice Doe"), Short: vaultsql.NewText("Jane"), First: vaultsql.NewText("Jane"),
+		Card: vaultsql.NewCard(vault.CardData{Number: number}), Object: vaultsql.New(home), Plain: vaultsql.New(home),
+		Longer: vaultsql.NewText("Jane"), Shorter: vaultsql.NewText("Jane"),
+	}
+	seal(t, v.Private, &old)
+	v.Clock.Advance(time.Hour)
+	must.Do(t, vaultsql.CheckTags(ctx, v.Private, &old))
+	now := masksAfter{old.None, old.Short, old.First, old.Card, old.Object, old.Plain, old.Longer, old.Shorter}
+	now = reread(t, now)[0]
+	err := vaultsql.CheckTags(ctx, v.Private, &now)
+	for _, want := range []string{"None: the token has another mask", "Short: ", "First: ", "Card: the token has another mask", "Object: the token has another mask", "Plain: ", "Longer: the token has another metadata, expires_at", "Shorter: "} {
+		must.Match(t, want, err, must.Text("masksAfter."+want))
+	}
+	must.Fail(vaultsql.Reapply(ctx, v.Private.Masked(), &now))(t, "by a caller who sees masks", vaultsql.ErrMasked)
+	must.Same(t, "changed", 8, must.Get(vaultsql.Reapply(ctx, v.Private, &now))(t))
+	must.Match(t, "before Open", must.Err(now.None.Get()), vaultsql.ErrSealed)
+	must.Do(t, vaultsql.CheckTags(ctx, v.Private, &now))
+	open(t, v.Private, &now)
+	for want, got := range map[string]string{"XXXXXXXXXX Doe": now.None.Mask(), "XXXX": now.Short.Mask(), "JXXX": now.First.Mask(),
+		`{"number":"XXXXXXXXXXXX4242"}`: now.Card.Mask(), "Bonn": now.Object.Mask(), "": now.Plain.Mask()} {
+		must.Same(t, "a mask", want, got)
+	}
+	v.Clock.Advance(25 * time.Hour)
+	must.Match(t, "after a day", vaultsql.Open(ctx, v.Private, reread(t, now)), must.Text("masksAfter[0].Shorter"))
+	v.Clock.Advance(80 * time.Hour)
+	later := reread(t, now)[0]
+	later.Shorter = vaultsql.Text{}
+	open(t, v.Private, &later)
+}

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strconv"
@@ -145,6 +146,20 @@ func maskObject(pairs ...string) jsonx.Value {
 		members = append(members, jsonx.Member{Name: pairs[i+1], Value: jsonx.StringValue(pairs[i])})
 	}
 	return jsonx.ObjectValue(members...)
+}
+
+// IsDefaultMask reports whether a mask is the default of a type with fixed masks, which
+// is every type but the generic one.
+func IsDefaultMask(typ string, mask []byte) bool {
+	if typ != Card {
+		return bytes.Equal(mask, TypeOf(typ).mask(jsonx.Value{}).text)
+	}
+	for _, m := range cardMasks {
+		if bytes.Equal(mask, m.text) {
+			return true
+		}
+	}
+	return false
 }
 
 func maskLast4(jsonx.Value) *typeMask { return last4Mask }
