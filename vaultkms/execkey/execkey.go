@@ -21,7 +21,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Key is a key behind a program. Close ends the program; later calls fail.
+// Key is a key behind a program. Close ends the program, and on Unix the programs that it
+// has started; later calls fail.
 type Key interface {
 	vault.AEAD
 	vault.AEADWithContext

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -173,6 +174,41 @@ func TestClose(t *testing.T) {
 		}
 	}
 	must.Do(t, must.Get(Open(t.Context(), "exec:true", nil))(t).Close())
+}
+
+// Close also ends the programs that the program has started, and does not wait for one
+// that has left its group and holds its output.
+func TestCloseEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]string{"in the group": "sleep 600", "outside": `setsid sleep 600`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			script, mode, pids := filepath.Join(folder, "script"), filepath.Join(folder, "mode"), filepath.Join(folder, "pids")
+			text := "#!/bin/sh\n" + start + " &\necho $! >" + pids + "\n" + os.Args[0] + " " + helper + " " + mode + "\n"
+			must.Do(t, os.WriteFile(script, []byte(text), 0o700)) //nolint:gosec // it is run
+			opened := must.Get(Open(t.Context(), "exec:"+script, &Options{Logger: slog.New(slog.DiscardHandler)}))(t)
+			must.Get(opened.Encrypt([]byte("root"), nil))(t)
+			must.Do(t, opened.Close())
+			pid := strings.TrimSpace(string(must.Get(os.ReadFile(pids))(t)))
+			if name == "outside" {
+				number := must.Get(strconv.Atoi(pid))(t)
+				must.Do(t, syscall.Kill(number, syscall.SIGKILL))
+				return
+			}
+			for lives(pid) {
+				if t.Context().Err() != nil {
+					t.Fatal("it has not ended")
+				}
+			}
+		})
+	}
+}
+
+// lives reports whether a process runs, where /proc tells.
+func lives(pid string) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
 // A key shows the name of its program, and not its arguments, which may hold secrets.

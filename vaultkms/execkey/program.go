@@ -23,6 +23,8 @@ const (
 	answerWithin = 10 * time.Second
 	// restartEvery is the shortest time between two starts of a program.
 	restartEvery = time.Second
+	// lastWords is how long the output of a program that was ended is read.
+	lastWords = time.Second
 	// maxLine limits a line of a program.
 	maxLine = 64 << 10
 	// execPrefix starts the names of variables that a program gets, without it.
@@ -135,9 +137,10 @@ func notNil(data []byte) []byte {
 
 // process is a running program.
 type process struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	ended chan struct{} // closed when the program has ended
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	output []io.Closer
+	ended  chan struct{} // closed when the program has ended
 
 	writing sync.Mutex // held while a request is written
 	mu      sync.Mutex
@@ -159,6 +162,7 @@ func start(words []string, logger *slog.Logger) (*process, error) {
 			cmd.Env = append(cmd.Env, rest)
 		}
 	}
+	ownGroup(cmd)
 	stdin, inErr := cmd.StdinPipe()
 	stdout, outErr := cmd.StdoutPipe()
 	stderr, errErr := cmd.StderrPipe()
@@ -168,7 +172,7 @@ func start(words []string, logger *slog.Logger) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("vaultkms: start the program: %w", err)
 	}
-	p := &process{cmd: cmd, stdin: stdin, ended: make(chan struct{}), waiting: map[int64]waiting{}}
+	p := &process{cmd: cmd, stdin: stdin, output: []io.Closer{stdout, stderr}, ended: make(chan struct{}), waiting: map[int64]waiting{}}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -245,15 +249,27 @@ func (p *process) answer(r response) bool {
 	return ok
 }
 
-// giveUp ends the program and fails all requests in flight.
+// giveUp ends the program and fails all requests in flight. The first call comes before
+// the end of the program is waited for, so its process id is still its own.
 func (p *process) giveUp(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.waiting == nil {
+		return
+	}
 	for _, w := range p.waiting {
 		w.timer.Stop()
 		w.answer <- response{failed: why}
 	}
 	p.waiting = nil
-	_ = p.cmd.Process.Kill()
+	killGroup(p.cmd)
 	_ = p.stdin.Close()
+	time.AfterFunc(lastWords, p.mute)
+}
+
+// mute closes the output of the program, which another program may still hold.
+func (p *process) mute() {
+	for _, out := range p.output {
+		_ = out.Close() // it may be closed already
+	}
 }
