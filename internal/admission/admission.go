@@ -66,6 +66,7 @@ type Room struct {
 
 	mu      sync.Mutex
 	held    int64
+	small   int64 // for a small body, beside held
 	arrived int64 // the part of held for an arriving body
 	paid    bool  // the parsed body has been charged
 	turn    bool
@@ -189,16 +190,35 @@ const (
 	largeRequest = 128 << 10
 )
 
-// Parse charges for the JSON of a complete body. For a large body it also takes the
-// tenant's turn, which lasts until the request waits, rests or leaves.
+// Parse charges for the JSON of a complete body. A body of up to LargeText bytes draws
+// on the memory for small bodies. For a larger one, Parse also takes the tenant's turn,
+// which lasts until the request waits, rests or leaves.
 func (r *Room) Parse(ctx context.Context, body []byte) error {
+	if r == nil {
+		return nil
+	}
+	bytes := len(body) + jsonx.Weight(body)
+	if len(body) <= LargeText && r.draw(bytes) {
+		return nil
+	}
 	r.Arrived()
 	if len(body) >= LargeText {
 		if err := r.Turn(ctx); err != nil {
 			return err
 		}
 	}
-	return r.Body(ctx, len(body)+jsonx.Weight(body))
+	return r.Body(ctx, bytes)
+}
+
+// draw charges for a small body, unless the memory for small bodies is used up.
+func (r *Room) draw(bytes int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paid || r.arrived > 0 || !r.process.memory.draw(r.payer, int64(bytes)) {
+		return false
+	}
+	r.paid, r.small = true, int64(bytes)
+	return true
 }
 
 // Work takes the tenant's turn for a large request, before work that grows with the
@@ -230,7 +250,7 @@ func (r *Room) Held() int {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return int(r.held)
+	return int(r.held + r.small)
 }
 
 // Count checks whether the request may work on more tokens.
@@ -312,7 +332,16 @@ func (r *Room) Leave() {
 	if r == nil {
 		return
 	}
-	r.Rest()
-	r.Arrived()
-	r.Free(r.Held())
+	r.mu.Lock()
+	small, more := r.small, r.turn || r.held > 0
+	r.small = 0
+	r.mu.Unlock()
+	if small > 0 {
+		r.process.memory.putBack(small)
+	}
+	if more {
+		r.Rest()
+		r.Arrived()
+		r.Free(r.Held())
+	}
 }

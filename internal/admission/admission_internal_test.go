@@ -1,9 +1,14 @@
 package admission
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission/share"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -27,8 +33,8 @@ func newProcess(patience time.Duration) *Process {
 // empty fails the test if memory or places are still in use or waited for.
 func (p *Process) empty(t *testing.T) {
 	t.Helper()
-	if m := &p.memory; m.used != 0 || m.onTheWay != 0 || len(m.held) != 0 || len(m.coming) != 0 || len(m.waiting) != 0 {
-		t.Errorf("memory is still held: %d bytes, %d arriving, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
+	if m := &p.memory; m.used.Load() != 0 || m.small.Load() != 0 || m.onTheWay != 0 || len(m.held) != 0 || len(m.coming) != 0 || len(m.waiting) != 0 || m.queued.Load() != 0 {
+		t.Errorf("memory is still held: %d bytes, %d for small bodies, %d arriving, %d tenants, %d waiting", m.used.Load(), m.small.Load(), m.onTheWay, len(m.held), len(m.waiting))
 	}
 	for name, l := range map[string]*share.Slots[payer]{"cpu": p.cpu, "writes": p.writes} {
 		must.Same(t, name+": places taken, callers that wait", []any{0, 0}, []any{l.Taken(), l.Waiting()})
@@ -156,6 +162,166 @@ func TestReleasedMemoryGoesToTheNext(t *testing.T) {
 	waiting.Wait()
 	large.Leave()
 	small.Leave()
+	p.empty(t)
+}
+
+// smallText is JSON for which Parse charges smallCharge bytes.
+var (
+	smallText   = []byte(`{"data":"4242424242424242"}`)
+	smallCharge = int64(len(smallText) + jsonx.Weight(smallText))
+)
+
+// Small bodies draw on an eighth of a tenant's share by one counter. When it is used up,
+// or when half of all memory is in use, they ask as others do.
+func TestSmallBodiesDrawOnAnEighth(t *testing.T) {
+	t.Parallel()
+	p := New(16 << 10 * smallCharge)
+	eighth := int(p.memory.share(payer{}) / 8 / smallCharge)
+	var rooms []*Room
+	parse := func(tenant uuid.UUID, anonymous bool) *Room {
+		r := p.Enter(tenant, uuid.UUID{}, anonymous, nil)
+		must.Do(t, r.Parse(t.Context(), smallText))
+		rooms = append(rooms, r)
+		return r
+	}
+	for i := range eighth {
+		r := parse(uuid.UUID{byte(i)}, false)
+		must.Same(t, "bytes held by the room", int(smallCharge), r.Held())
+		must.Do(t, r.Parse(t.Context(), smallText)) // is charged once
+	}
+	must.Same(t, "bytes drawn, and other bytes", []int64{int64(eighth) * smallCharge, 0}, []int64{p.memory.small.Load(), p.memory.used.Load()})
+	parse(uuid.UUID{1}, false)
+	must.Same(t, "other bytes when the eighth is used up", smallCharge, p.memory.used.Load())
+	rooms[0].Leave()
+	parse(uuid.UUID{1}, true)
+	must.Same(t, "other bytes for an anonymous call, whose share is half as large", 2*smallCharge, p.memory.used.Load())
+	parse(uuid.UUID{1}, false)
+	must.Same(t, "other bytes after a small body has left", 2*smallCharge, p.memory.used.Load())
+
+	for _, r := range rooms {
+		r.Leave()
+	}
+	p.empty(t)
+	large := p.Enter(uuid.New(), uuid.UUID{}, false, nil)
+	must.Do(t, large.Reserve(t.Context(), int(p.memory.limit*7/16)))
+	other := p.Enter(uuid.New(), uuid.UUID{}, false, nil)
+	must.Do(t, other.Reserve(t.Context(), int(p.memory.limit/16)))
+	r := parse(uuid.UUID{1}, false)
+	must.Same(t, "bytes drawn when half of the memory is in use", int64(0), p.memory.small.Load())
+	for _, r := range []*Room{large, other, r} {
+		r.Leave()
+	}
+	exact, longer := append(bytes.Repeat([]byte(" "), LargeText-2), "{}"...), append(bytes.Repeat([]byte(" "), LargeText-1), "{}"...)
+	for text, drawn := range map[string]bool{string(exact): true, string(longer): false} {
+		r := p.Enter(uuid.New(), uuid.UUID{}, false, nil)
+		must.Do(t, r.Parse(t.Context(), []byte(text)))
+		must.Same(t, "a body of "+strconv.Itoa(len(text))+" bytes draws", drawn, p.memory.small.Load() > 0)
+		r.Leave()
+	}
+	p.empty(t)
+}
+
+// Whatever is charged in whatever order, a tenant has at most its share, and all
+// tenants have at most the limit.
+func TestSmallBodiesKeepTheLimits(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+		p := New(1024 * smallCharge)
+		p.memory.patience = 0
+		held, rooms := map[payer]int64{}, []*Room(nil)
+		for range 1000 {
+			r := p.Enter(uuid.UUID{byte(rnd.IntN(3))}, uuid.UUID{}, rnd.IntN(4) == 0, nil)
+			var err error
+			switch rnd.IntN(3) {
+			case 0:
+				err = r.Parse(t.Context(), smallText)
+			case 1:
+				err = r.Reserve(t.Context(), 1+rnd.IntN(int(smallCharge)))
+			default:
+				err = r.Reserve(t.Context(), 1+rnd.IntN(int(p.memory.limit/4)))
+			}
+			if err == nil {
+				rooms = append(rooms, r)
+				held[r.payer] += int64(r.Held())
+			}
+			if len(rooms) > 0 && rnd.IntN(3) == 0 {
+				i := rnd.IntN(len(rooms))
+				held[rooms[i].payer] -= int64(rooms[i].Held())
+				rooms[i].Leave()
+				rooms = slices.Delete(rooms, i, i+1)
+			}
+			total := int64(0)
+			for of, bytes := range held {
+				if total += bytes; bytes > p.memory.share(of) {
+					t.Fatalf("seed %d: a tenant holds %d of %d bytes", seed, bytes, p.memory.share(of))
+				}
+			}
+			if total > p.memory.limit {
+				t.Fatalf("seed %d: tenants hold %d of %d bytes", seed, total, p.memory.limit)
+			}
+		}
+		for _, r := range rooms {
+			r.Leave()
+		}
+		p.empty(t)
+	}
+}
+
+// A request that waits because of small bodies gets their memory.
+func TestSmallBodiesLeaveToThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1024 * smallCharge)
+		tenant := uuid.New()
+		body := p.Enter(tenant, uuid.UUID{}, false, nil)
+		must.Do(t, body.Parse(t.Context(), smallText))
+		var rooms []*Room
+		for range 511 { // a small request each
+			r := p.Enter(tenant, uuid.UUID{}, false, nil)
+			must.Do(t, r.Reserve(t.Context(), int(smallCharge)))
+			rooms = append(rooms, r)
+		}
+		last := p.Enter(tenant, uuid.UUID{}, false, nil)
+		go func() {
+			if err := last.Reserve(t.Context(), int(smallCharge)); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		must.Same(t, "waiting requests beside a small body", 1, p.waiters())
+		body.Leave()
+		synctest.Wait()
+		must.Same(t, "waiting requests without it", 0, p.waiters())
+		for _, r := range append(rooms, last) {
+			r.Leave()
+		}
+		p.empty(t)
+	})
+}
+
+// Small bodies and other requests at the same time leave nothing behind.
+func TestSmallBodiesBesideOthers(t *testing.T) {
+	t.Parallel()
+	p := New(64 * smallCharge)
+	p.memory.patience = time.Minute
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for range 500 {
+				r := p.Enter(uuid.UUID{byte(n % 2)}, uuid.UUID{}, false, nil)
+				err := r.Parse(t.Context(), smallText)
+				if n > 3 {
+					err = cmp.Or(err, r.Reserve(t.Context(), int(smallCharge)*3))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				r.Leave()
+			}
+		})
+	}
+	all.Wait()
 	p.empty(t)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,12 +29,17 @@ type payer struct {
 // quarter. One tenant thus never takes all memory. Large requests leave the
 // last eighth of each limit to small requests, which therefore do not wait
 // for large ones.
+//
+// Small bodies draw on that eighth without the lock: see draw.
 type memory struct {
 	limit    int64
 	patience time.Duration
 
+	small  atomic.Int64 // held for small bodies
+	used   atomic.Int64 // held for everything else; changes with mu
+	queued atomic.Int64 // the length of waiting; changes with mu
+
 	mu       sync.Mutex
-	used     int64
 	onTheWay int64
 	held     map[payer]int64
 	coming   map[payer]int64     // the part of held for arriving bodies
@@ -68,23 +74,50 @@ func (m *memory) share(p payer) int64 {
 	return m.limit / 2
 }
 
-// bound returns how much of a limit may be in use after bytes are added.
+// bound returns how much of a limit may be in use after bytes are added, besides
+// small bodies. Those have the last eighth at most, so a large request need not know
+// how many there are.
 func (m *memory) bound(limit, bytes int64) int64 {
 	if bytes <= m.limit/smallPart {
-		return limit
+		return limit - m.small.Load()
 	}
 	return limit - limit/8
+}
+
+// draw takes memory for a small body, and reports whether there was some. All small
+// bodies have one counter, which ends at an eighth of a tenant's share, and so below
+// an eighth of the process. A tenant's own part of it is not known. Therefore nothing
+// is drawn when all other memory and the small bodies would be more than a share:
+// a tenant cannot have more than its share then, and the small body asks as others do.
+//
+// draw adds before it looks at used, and grant adds to used before it looks at small,
+// so if both happen at once, at least one of them sees the other.
+func (m *memory) draw(p payer, bytes int64) bool {
+	share := m.share(p)
+	if small := m.small.Add(bytes); small <= share/8 && small+m.used.Load() <= share {
+		return true
+	}
+	m.putBack(bytes)
+	return false
+}
+
+// putBack returns memory of a small body.
+func (m *memory) putBack(bytes int64) {
+	m.small.Add(-bytes)
+	if m.queued.Load() > 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.grantWaiting()
+	}
 }
 
 // try takes memory if it is available.
 func (m *memory) try(p payer, bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := ask{payer: p, bytes: bytes}
-	if !m.fits(&a) {
+	if !m.grant(&ask{payer: p, bytes: bytes}) {
 		return ErrFull
 	}
-	m.add(&a)
 	return nil
 }
 
@@ -113,12 +146,13 @@ func (m *memory) line(a ask) (*wait, error) {
 	if a.bytes > m.most(a.payer, a.bytes, a.use) {
 		return nil, ErrNever
 	}
-	if m.fits(&a) {
-		m.add(&a)
+	if m.grant(&a) {
 		return nil, nil
 	}
 	w := &wait{a, make(chan struct{})}
 	m.waiting = append(m.waiting, w)
+	m.queued.Store(int64(len(m.waiting)))
+	m.grantWaiting() // a small body may have left before it could see w
 	return w, nil
 }
 
@@ -140,6 +174,7 @@ func (m *memory) giveUp(w *wait, err error) error {
 		return nil
 	}
 	m.waiting = slices.Delete(m.waiting, i, i+1)
+	m.queued.Store(int64(len(m.waiting)))
 	return err
 }
 
@@ -147,28 +182,48 @@ func (m *memory) giveUp(w *wait, err error) error {
 func (m *memory) give(a ask) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.used -= a.bytes
+	m.used.Add(-a.bytes)
 	lower(m.held, a.payer, a.bytes)
 	if a.use == arriving {
 		m.onTheWay -= a.bytes
 		lower(m.coming, a.payer, a.bytes)
 		lower(m.apps, a.app, a.bytes)
 	}
+	m.grantWaiting()
+}
+
+// grantWaiting grants memory to those who wait and for whom there is enough.
+func (m *memory) grantWaiting() {
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *wait) bool {
-		if !m.fits(&w.ask) {
+		if !m.grant(&w.ask) {
 			return false
 		}
-		m.add(&w.ask)
 		close(w.granted)
 		return true
 	})
+	m.queued.Store(int64(len(m.waiting)))
 }
 
-func (m *memory) fits(a *ask) bool {
+// grant takes memory, and reports whether there was enough.
+func (m *memory) grant(a *ask) bool {
 	if a.use == arriving && !m.mayArrive(a) {
 		return false
 	}
-	return m.used+a.bytes <= m.bound(m.limit, a.bytes) && m.held[a.payer]+a.bytes <= m.bound(m.share(a.payer), a.bytes)
+	used := m.used.Add(a.bytes) // before bound looks at small: see draw
+	if used > m.bound(m.limit, a.bytes) || m.held[a.payer]+a.bytes > m.bound(m.share(a.payer), a.bytes) {
+		m.used.Add(-a.bytes)
+		return false
+	}
+	m.held[a.payer] += a.bytes
+	if a.use == arriving {
+		if m.coming == nil {
+			m.coming, m.apps = map[payer]int64{}, map[uuid.UUID]int64{}
+		}
+		m.onTheWay += a.bytes
+		m.coming[a.payer] += a.bytes
+		m.apps[a.app] += a.bytes
+	}
+	return true
 }
 
 // mayArrive reports whether there is memory for an arriving body. One
@@ -181,19 +236,6 @@ func (m *memory) mayArrive(a *ask) bool {
 		return false
 	}
 	return m.coming[a.payer]+a.bytes <= most && m.onTheWay+a.bytes <= m.limit/2
-}
-
-func (m *memory) add(a *ask) {
-	m.used += a.bytes
-	m.held[a.payer] += a.bytes
-	if a.use == arriving {
-		if m.coming == nil {
-			m.coming, m.apps = map[payer]int64{}, map[uuid.UUID]int64{}
-		}
-		m.onTheWay += a.bytes
-		m.coming[a.payer] += a.bytes
-		m.apps[a.app] += a.bytes
-	}
 }
 
 // lower subtracts bytes from a holder, and deletes a holder without memory.

@@ -120,19 +120,25 @@ func (inv *invocation) parseBody(ctx context.Context) error {
 	return inv.Refresh(ctx) // a slow caller may take longer than keys may be used
 }
 
-// readBody reserves memory for the body of the request and reads it.
+// readBody reserves memory for the body of the request and reads it. A small body is
+// charged when it has arrived.
 func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 	room := admission.Of(ctx)
 	most := inv.MaxBody
 	if inv.ContentLength > 0 {
 		most = inv.ContentLength
 	}
-	if err := room.Arrive(ctx, int(most)); err != nil {
-		return nil, err
+	if most > admission.LargeText {
+		if err := room.Arrive(ctx, int(most)); err != nil {
+			return nil, err
+		}
 	}
 	raw, err := ReadBody(inv.Body, inv.MaxBody)
 	if err != nil {
 		return nil, err
+	}
+	if len(raw) < admission.LargeText {
+		return raw, room.Parse(ctx, raw)
 	}
 	room.Arrived()
 	return raw, room.Body(ctx, len(raw)+jsonx.Weight(raw))
