@@ -62,6 +62,8 @@ func TestPaths(t *testing.T) {
 	must.Same(t, "networks", `{"networks":["visa","cartes_bancaires"]}`, w.send(w.el, "POST", "/networks", w.PublicKey, `{"bin":"42424242"}`).text)
 	must.Same(t, "networks without a key", http.StatusUnauthorized, w.send(w.el, "POST", "/networks", "", `{"bin":"42424242"}`).status)
 	must.Same(t, "networks with a private key", http.StatusUnauthorized, w.send(w.el, "POST", "/networks", w.PrivateKey, `{"bin":"42424242"}`).status)
+	must.Do(t, w.Vault.Vault.Close())
+	must.Same(t, "networks without a vault", w.send(w.el, "POST", "/tokens", w.PublicKey, create).status, w.send(w.el, "POST", "/networks", w.PublicKey, `{"bin":"42424242"}`).status)
 	plain := newWorld(t, nil)
 	must.Same(t, "without Networks", 404, plain.send(plain.el, "POST", "/networks", "", `{"bin":"42424242"}`).status)
 }
@@ -172,11 +174,11 @@ func TestFields(t *testing.T) {
 	must.Same(t, "fields of the API", 10, len(all))
 	for name, value := range all {
 		allowed := strings.Contains("type data containers metadata expires_at", name)
-		body := `{"type":"token","data":"secret text","` + name + `":` + string(value) + `}`
-		if name == "containers" {
-			body = `{"type":"token","data":"secret text","containers":["/general/high/"]}`
+		object := map[string]json.RawMessage{"type": json.RawMessage(`"token"`), "data": json.RawMessage(`"secret text"`)}
+		if object[name] = value; name == "containers" {
+			object[name] = json.RawMessage(`["/general/high/"]`)
 		}
-		r := w.send(w.el, "POST", "/tokens", w.PublicKey, body)
+		r := w.send(w.el, "POST", "/tokens", w.PublicKey, string(must.Get(json.Marshal(object))(t)))
 		if allowed != (r.status == 201) {
 			t.Errorf("create with %s: %d %s", name, r.status, r.text)
 		}
@@ -197,6 +199,13 @@ func TestFields(t *testing.T) {
 	} {
 		r := w.send(w.el, "PATCH", "/tokens/"+id, w.PublicKey, body)
 		must.Same(t, "patch "+body[:min(len(body), 60)]+": "+r.text, want, r.status)
+	}
+	for _, twice := range []string{`{"type":"token","type":"token","data":"secret text"}`, `{"type":"token","data":"a secret","data":"secret text"}`, ` {} `} {
+		must.Same(t, "create "+twice, 400, w.send(w.el, "POST", "/tokens", w.PublicKey, twice).status)
+	}
+	must.Same(t, "spaces around", 201, w.send(w.el, "POST", "/tokens", w.PublicKey, " {\"type\": \"token\", \"data\": \"secret text\"}\r\n\t").status)
+	for _, twice := range []string{`{"metadata":{"a":"b"},"metadata":{"a":"b"}}`, `{"data":{"cvc":"111"},"data":{"cvc":"222"}}`, `{"data":{"cvc":"111","cvc":"222"}}`} {
+		must.Same(t, "patch "+twice, 400, w.send(w.el, "PATCH", "/tokens/"+id, w.PublicKey, twice).status)
 	}
 	session := w.send(w.el, "POST", "/sessions", w.PublicKey, "")
 	key, _ := session.body["session_key"].(string)

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"html"
 	"io"
 	"math"
@@ -179,7 +180,7 @@ var tokenPath = regexp.MustCompile(`^/tokens/[^/]+$`)
 func (h *handler) route(method, path string) http.HandlerFunc {
 	switch {
 	case method == http.MethodPost && path == "/sessions":
-		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, nil, nil) }
+		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, "", nil) }
 	case method == http.MethodPost && path == "/tokens":
 		return h.createToken
 	case method == http.MethodPost && path == "/networks" && h.opts.Networks != nil:
@@ -188,7 +189,7 @@ func (h *handler) route(method, path string) http.HandlerFunc {
 	case method == http.MethodPatch:
 		return h.patchToken
 	case method == http.MethodGet:
-		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, nil, shown) }
+		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, "", shown) }
 	}
 	return nil
 }
@@ -246,32 +247,35 @@ var (
 // createToken creates a token that takes no part in deduplication. Its fingerprint is
 // made from a random text, so nothing that is known of the data finds the token.
 func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
-	body := readObject(w, r, creatable)
-	if body == nil {
+	text, all := readObject(w, r, creatable)
+	if all == nil {
 		return
 	}
-	expression, _ := json.Marshal("elements " + rand.Text()) // a string always encodes
-	body["fingerprint_expression"], body["deduplicate_token"] = expression, json.RawMessage("false")
-	h.call(w, r, body, shown)
+	// The text itself is kept, so that the API judges fields that occur twice.
+	more := `"fingerprint_expression":"elements ` + rand.Text() + `","deduplicate_token":false}`
+	if len(all) > 0 {
+		more = "," + more
+	}
+	h.call(w, r, strings.TrimSuffix(text, "}")+more, shown)
 }
 
 // patchToken changes the cvc of a card, and metadata.
 func (h *handler) patchToken(w http.ResponseWriter, r *http.Request) {
-	body := readObject(w, r, patchable)
-	if body == nil {
+	text, all := readObject(w, r, patchable)
+	if all == nil {
 		return
 	}
 	var data map[string]json.RawMessage
-	if text, ok := body["data"]; ok && (json.Unmarshal(text, &data) != nil || len(data) != 1 || data["cvc"] == nil) {
+	if value, ok := all["data"]; ok && (json.Unmarshal(value, &data) != nil || len(data) != 1 || data["cvc"] == nil) {
 		refuse(w, http.StatusBadRequest, titleInvalid, map[string][]string{"data": {"must have the field cvc alone"}})
 		return
 	}
-	h.call(w, r, body, shown)
+	h.call(w, r, text, shown)
 }
 
 // call passes a request to the API, without its query. A body replaces the body of the
-// request if it is not nil. With fields, a response to success has only these fields.
-func (h *handler) call(w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage, fields []string) {
+// request if it is not empty. With fields, a response to success has only these fields.
+func (h *handler) call(w http.ResponseWriter, r *http.Request, body string, fields []string) {
 	inner := r.Clone(r.Context())
 	inner.URL.RawQuery = ""
 	for name := range inner.Header {
@@ -279,13 +283,8 @@ func (h *handler) call(w http.ResponseWriter, r *http.Request, body map[string]j
 			delete(inner.Header, name) // a stored response would have all fields
 		}
 	}
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			refuse(w, http.StatusBadRequest, titleInvalid, nil)
-			return
-		}
-		inner.Body, inner.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	if body != "" {
+		inner.Body, inner.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	}
 	if fields == nil {
 		h.api.ServeHTTP(w, inner)
@@ -337,18 +336,18 @@ func (p *response) send() {
 
 const titleInvalid = "One or more validation errors occurred."
 
-// readObject reads a JSON object whose fields must be listed. On failure it writes the
-// response and returns nil.
-func readObject(w http.ResponseWriter, r *http.Request, fields []string) map[string]json.RawMessage {
+// readObject reads a JSON object whose fields must be listed, and returns its text and its
+// fields. On failure it writes the response and returns nil fields.
+func readObject(w http.ResponseWriter, r *http.Request, fields []string) (string, map[string]json.RawMessage) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		refuse(w, http.StatusRequestEntityTooLarge, "The body must arrive whole, and have at most "+strconv.Itoa(maxBody)+" bytes.", nil)
-		return nil
+		return "", nil
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil || all == nil {
 		refuse(w, http.StatusBadRequest, titleInvalid, map[string][]string{"": {"must be a JSON object"}})
-		return nil
+		return "", nil
 	}
 	bad := map[string][]string{}
 	for name := range all {
@@ -358,9 +357,9 @@ func readObject(w http.ResponseWriter, r *http.Request, fields []string) map[str
 	}
 	if len(bad) > 0 {
 		refuse(w, http.StatusBadRequest, titleInvalid, bad)
-		return nil
+		return "", nil
 	}
-	return all
+	return string(bytes.TrimSpace(text)), all
 }
 
 // maxName is how much of the name of an unknown field an error repeats, in bytes.
@@ -374,8 +373,16 @@ var (
 // serveNetworks responds with the networks of a co-badged card.
 func (h *handler) serveNetworks(w http.ResponseWriter, r *http.Request) {
 	c, err := h.authenticate(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, vault.ErrUnauthenticated), errors.Is(err, vault.ErrForbidden):
 		refuse(w, http.StatusUnauthorized, "The key is not a valid public key.", nil)
+		return
+	case errors.Is(err, vault.ErrUnavailable):
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "The key cannot be checked now. Try again in a moment.", nil)
+		return
+	case err != nil:
+		refuse(w, http.StatusInternalServerError, "The key cannot be checked.", nil)
 		return
 	}
 	if h.opts.RateLimit != nil {
@@ -385,12 +392,12 @@ func (h *handler) serveNetworks(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	body := readObject(w, r, []string{"bin"})
-	if body == nil {
+	_, all := readObject(w, r, []string{"bin"})
+	if all == nil {
 		return
 	}
 	var bin string
-	if json.Unmarshal(body["bin"], &bin) != nil || !binText.MatchString(bin) {
+	if json.Unmarshal(all["bin"], &bin) != nil || !binText.MatchString(bin) {
 		refuse(w, http.StatusBadRequest, titleInvalid, map[string][]string{"bin": {"must be a string of 6 to 8 digits"}})
 		return
 	}
@@ -402,9 +409,8 @@ func (h *handler) serveNetworks(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "Too many networks are being looked up. Try again in a moment.", nil)
 		return
 	}
-	all := h.opts.Networks(bin)
-	all = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !networkText.MatchString(name) })
-	writeJSON(w, http.StatusOK, map[string][]string{"networks": append([]string{}, all[:min(len(all), maxNetworks)]...)})
+	found := slices.DeleteFunc(slices.Clone(h.opts.Networks(bin)), func(name string) bool { return !networkText.MatchString(name) })
+	writeJSON(w, http.StatusOK, map[string][]string{"networks": append([]string{}, found[:min(len(found), maxNetworks)]...)})
 }
 
 // refuse writes an error in the form of the API.

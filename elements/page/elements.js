@@ -54,7 +54,7 @@
     if (given === null || given === undefined) return copy;
     if (!isObject(given)) throw new TypeError('texts must be an object with labels, placeholders and messages');
     for (const [group, all] of Object.entries(given)) {
-      if (!textNames[group]) throw new TypeError(`texts has no ${group}: it has ${Object.keys(textNames).join(', ')}`);
+      if (!Object.hasOwn(textNames, group)) throw new TypeError(`texts has no ${group}: it has ${Object.keys(textNames).join(', ')}`);
       if (!isObject(all)) throw new TypeError(`texts.${group} must be an object`);
       copy[group] = {};
       for (const [name, text] of Object.entries(all)) {
@@ -157,7 +157,7 @@
 
     disconnectedCallback() {
       pages.delete(this);
-      this.#close('The element was removed from the page while it worked. The token may have been created.');
+      this.#close('The element was removed from the page while it worked. The token may have been created. Remove it when the promise is settled.', this.#calls.size > 0);
       this.#root.replaceChildren();
       this.#frame = null;
     }
@@ -265,7 +265,7 @@
           break;
         case 'failed':
           this.#calls.delete(message.id);
-          if (message.code !== 'invalid' && message.code !== 'busy') this.#say(message.text);
+          if (!message.user) this.#say(message.text);
           call?.reject(new VaultError(message.code, message.text, message.fields));
           break;
         case 'say':
@@ -304,15 +304,18 @@
 
     // call has the frame do something.
     async _call(name, args = {}) {
-      if (!this.isConnected) throw new VaultError('unreachable', 'The element is not in the page. Append it first.');
+      const refuse = (code, text, about) => {
+        this.#say(text);
+        throw new VaultError(code, text, about);
+      };
+      if (!this.isConnected) refuse('unreachable', 'The element is not in the page. Append it first.');
       const bad = this.#problem(name);
       if (bad) {
         this.#told = bad[2];
-        this.#say(bad[2]);
-        throw new VaultError(bad[0], bad[2], { [bad[1]]: 'invalid' });
+        refuse(bad[0], bad[2], { [bad[1]]: 'invalid' });
       }
       const failed = await this.#opened;
-      if (failed || !this.#port) throw new VaultError('unreachable', failed || 'The element was removed from the page.');
+      if (failed || !this.#port) refuse('unreachable', failed || 'The element was removed from the page. Append it first.');
       const id = this.#last += 1;
       return new Promise((resolve, reject) => {
         this.#calls.set(id, { resolve, reject });
@@ -320,6 +323,7 @@
           this.#port.postMessage({ do: 'call', id, name, args, authorize: Boolean(this.#authorize) });
         } catch (error) { // such as a function in metadata
           this.#calls.delete(id);
+          this.#say(error.message);
           reject(new VaultError('invalid', error.message));
         }
       });

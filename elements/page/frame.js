@@ -53,7 +53,7 @@ const languages = {
 // Texts for the developer of the page, by the reason of a failure. None holds a value.
 const reasons = {
   fields: 'Fields are missing or wrong; fields says which.',
-  arguments: 'The options of the call are wrong; fields says which.',
+  arguments: 'An option of the call or an attribute of the element is wrong',
   busy: 'The element is busy with an earlier call. Wait for it.',
   many: 'The server has too much to do, or the rate limit is reached. Try again in a moment.',
   key: 'The server does not know the API key. It may be revoked or mistyped, or belong to another tenant.',
@@ -181,9 +181,13 @@ const shapes = {
   social_security_number: /^\d{9}$/, employer_id_number: /^\d{9}$/,
 };
 
+// toldBrand returns the brand as the page sees it. It is known with six digits, so a page
+// that counts keys does not learn which of the first digits decided it.
+const toldBrand = (digits) => (digits.length < 6 ? 'unknown' : brandOf(digits));
+
 // cvcLengths returns the lengths of the security code that fit the number.
 function cvcLengths() {
-  const brand = fields.number ? brandOf(fields.number.value()) : 'unknown';
+  const brand = fields.number ? toldBrand(fields.number.value()) : 'unknown';
   return brand === 'american-express' ? [4] : brand === 'unknown' ? [3, 4] : [3];
 }
 
@@ -224,9 +228,12 @@ function steer(input) {
 function fail(id, code, reason, about = {}) {
   const safe = {};
   for (const [name, problem] of Object.entries(about)) {
-    if (/^(number|expiry|cvc|text|network|type|metadata|expires_at|containers|token)$/.test(name) && /^[a-z_]{1,30}$/.test(problem)) safe[name] = problem;
+    if (/^(number|expiry|cvc|text|network|type|metadata|expires_at|container|token)$/.test(name) && /^[a-z_]{1,30}$/.test(problem)) safe[name] = problem;
   }
-  send({ is: 'failed', id, code: codes.includes(code) ? code : 'refused', text: reasons[reason] ?? reasons.other, fields: safe });
+  let text = reasons[reason] ?? reasons.other;
+  if (reason === 'arguments') text += `: ${Object.keys(safe).join(', ') || 'too long'}.`;
+  const user = reason === 'fields'; // messages are beside the fields, so the console needs none
+  send({ is: 'failed', id, code: codes.includes(code) ? code : 'refused', text, user, fields: safe });
 }
 
 // tokenOf returns what the page may see of a token.
@@ -290,7 +297,7 @@ function tellChange(field) {
   const valid = complete && code === '';
   const detail = { field: field.name, empty: value === '', complete, valid, error: field.problem || null };
   if (field.name === 'number') {
-    detail.brand = brandOf(value);
+    detail.brand = toldBrand(value);
     const end = valid && field.isWhole() ? endOf(value) : '';
     if (end) detail.last4 = end;
     if (end && config.bin) detail.bin = value.slice(0, 6);
@@ -713,7 +720,7 @@ function aboutFields(errors) {
   const about = {};
   const known = { 'data.number': 'number', 'data.expiration_month': 'expiry', 'data.expiration_year': 'expiry', 'data.cvc': 'cvc', data: 'text' };
   for (const path of Object.keys(errors ?? {})) {
-    const name = known[path] ?? /^[a-z_]*/.exec(path)[0];
+    const name = known[path] ?? /^[a-z_]*/.exec(path)[0].replace('containers', 'container'); // as the attribute
     about[name] = { number: 'number_invalid', expiry: 'expiry_invalid', cvc: 'cvc_incomplete', text: 'text_invalid' }[name] ?? 'invalid';
   }
   return about;
