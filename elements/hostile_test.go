@@ -212,7 +212,9 @@ func TestCaretTellsNothing(t *testing.T) {
 	p.Provoked = true
 	f := p.frame()
 	family := `getComputedStyle(document.getElementById('cc-number')).fontFamily`
-	p.Run(`el.hidden = true; el.look = {base: {fontFamily: 'serif'}}`)
+	p.Run(`el.hidden = true`)
+	f.Await(`document.body.offsetWidth === 0`) // the frame may get the look before it is hidden
+	p.Run(`el.look = {base: {fontFamily: 'serif'}}`)
 	f.Await(family + `.endsWith('monospace')`) // it cannot be measured
 	p.Run(`el.hidden = false`)
 	f.Await(family + ` === 'serif'`)

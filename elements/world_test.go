@@ -63,7 +63,7 @@ func newWorld(t *testing.T, change func(*elements.Options)) *world {
 		t.Cleanup(s.Close)
 	}
 	w.policy = "default-src 'none'; script-src 'self' " + w.el.URL + "; frame-src " + w.el.URL +
-		"; style-src 'self'; connect-src 'self' " + w.api.URL + "; require-trusted-types-for 'script'"
+		"; style-src 'self'; connect-src 'self' " + w.api.URL + "; require-trusted-types-for 'script'; trusted-types 'none'"
 	return w
 }
 
@@ -77,6 +77,10 @@ func (w *world) servePage(rw http.ResponseWriter, r *http.Request) {
 	case "/record.js":
 		rw.Header().Set("Content-Type", "text/javascript")
 		fmt.Fprint(rw, recordEvents)
+	case "/open.js":
+		rw.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(rw, `const attach = Element.prototype.attachShadow;
+Element.prototype.attachShadow = function () { return window.root = attach.call(this, {mode: 'open'}) };`)
 	case "/heights.js":
 		rw.Header().Set("Content-Type", "text/javascript")
 		fmt.Fprint(rw, `const all = [...document.querySelectorAll('vault-card, vault-cvc, vault-text, vault-reveal')];
