@@ -25,10 +25,11 @@ const (
 
 // token is a JWT that has been read, but not verified.
 type token struct {
-	text      string
 	algorithm string
 	kid       string
 	claims    vault.Claims
+	signed    []byte // header and payload as they were sent
+	signature []byte
 }
 
 // alphabet has the characters of base64url. The decoder would skip line breaks.
@@ -55,7 +56,7 @@ func parse(text string) (*token, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &token{text: text, claims: claims}
+	t := &token{claims: claims, signed: []byte(parts[0] + "." + parts[1]), signature: decoded[2]}
 	if _, critical := header["crit"]; critical {
 		return nil, errCritical
 	}

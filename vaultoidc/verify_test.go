@@ -3,16 +3,20 @@ package vaultoidc
 import (
 	"bytes"
 	"crypto"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -51,17 +55,19 @@ func TestAccepted(t *testing.T) {
 	}
 	stranger := &jose.JSONWebKey{Key: otherRSA().Public(), KeyID: "rsa"}
 	for name, jwt := range map[string]string{
-		"use jwt-svid":        p.sign(t, "svid", rsaKey(), nil),
-		"no use":              p.sign(t, "plain", rsaKey(), nil),
-		"the key's algorithm": signed(t, jose.PS256, rsaKey(), map[string]any{"kid": "only-ps256"}, p.claims(nil)),
-		"an embedded key":     signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "jwk": stranger}, p.claims(nil)),
-		"jku and x5u":         signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "jku": "https://evil.example/keys", "x5u": "https://evil.example/x"}, p.claims(nil)),
-		"x5c":                 signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "x5c": []string{base64.StdEncoding.EncodeToString(p.certificate)}}, p.claims(nil)),
-		"aud as a list":       p.sign(t, "rsa", rsaKey(), map[string]any{"aud": []string{"a", "vault"}}),
-		"24 hours":            p.sign(t, "rsa", rsaKey(), map[string]any{"exp": start.Add(24 * time.Hour).Unix()}),
-		"a slow clock":        p.sign(t, "rsa", rsaKey(), map[string]any{"iat": start.Add(-time.Hour).Unix(), "exp": start.Add(-59 * time.Second).Unix()}),
-		"a fast clock":        p.sign(t, "rsa", rsaKey(), map[string]any{"iat": start.Add(59 * time.Second).Unix(), "nbf": start.Add(59 * time.Second).Unix()}),
-		"parts of a second":   p.sign(t, "rsa", rsaKey(), map[string]any{"iat": float64(start.Unix()) + 0.5}),
+		"use jwt-svid":              p.sign(t, "svid", rsaKey(), nil),
+		"no use":                    p.sign(t, "plain", rsaKey(), nil),
+		"the key's algorithm":       signed(t, jose.PS256, rsaKey(), map[string]any{"kid": "only-ps256"}, p.claims(nil)),
+		"an embedded key":           signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "jwk": stranger}, p.claims(nil)),
+		"jku and x5u":               signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "jku": "https://evil.example/keys", "x5u": "https://evil.example/x"}, p.claims(nil)),
+		"x5c":                       signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "x5c": []string{base64.StdEncoding.EncodeToString(p.certificate)}}, p.claims(nil)),
+		"members that are not read": signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "jwk": 5, "jku": 5, "x5c": []string{"AAAA"}, "x5u": 5, "x5t": 5}, p.claims(nil)),
+		"an embedded secret":        signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "rsa", "jwk": map[string]string{"kty": "oct", "k": "AAAA"}}, p.claims(nil)),
+		"aud as a list":             p.sign(t, "rsa", rsaKey(), map[string]any{"aud": []string{"a", "vault"}}),
+		"24 hours":                  p.sign(t, "rsa", rsaKey(), map[string]any{"exp": start.Add(24 * time.Hour).Unix()}),
+		"a slow clock":              p.sign(t, "rsa", rsaKey(), map[string]any{"iat": start.Add(-time.Hour).Unix(), "exp": start.Add(-59 * time.Second).Unix()}),
+		"a fast clock":              p.sign(t, "rsa", rsaKey(), map[string]any{"iat": start.Add(59 * time.Second).Unix(), "nbf": start.Add(59 * time.Second).Unix()}),
+		"parts of a second":         p.sign(t, "rsa", rsaKey(), map[string]any{"iat": float64(start.Unix()) + 0.5}),
 	} {
 		_, err := v.Verify(t.Context(), jwt)
 		must.Match(t, name, err, nil)
@@ -114,6 +120,11 @@ func TestForgeries(t *testing.T) {
 		"not the key's alg":       {signed(t, jose.RS256, rsaKey(), map[string]any{"kid": "only-ps256"}, p.claims(nil)), errAlgorithm},
 		"RS256 as PS256":          {own(`{"alg":"PS256","kid":"rsa"}`), errSignature},
 		"another key":             {p.sign(t, "rsa", otherRSA(), nil), errSignature},
+		"another EC key":          {signed(t, jose.ES256, newEC(elliptic.P256()), map[string]any{"kid": "p256"}, p.claims(nil)), errSignature},
+		"another EdDSA key":       {signed(t, jose.EdDSA, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)), map[string]any{"kid": "ed"}, p.claims(nil)), errSignature},
+		"an EC signature in DER":  {asDER(t, signed(t, jose.ES256, p256(), map[string]any{"kid": "p256"}, p.claims(nil))), errSignature},
+		"a long EC signature":     {signed(t, jose.ES256, p256(), map[string]any{"kid": "p256"}, p.claims(nil)) + "AAAA", errSignature},
+		"RS256 as RS384":          {own(`{"alg":"RS384","kid":"rsa"}`), errSignature},
 		"another key, embedded":   {signed(t, jose.RS256, otherRSA(), map[string]any{"kid": "rsa", "jwk": &jose.JSONWebKey{Key: otherRSA().Public(), KeyID: "rsa"}}, p.claims(nil)), errSignature},
 		"an encryption key":       {p.sign(t, "enc", rsaKey(), nil), errKey},
 		"a private key":           {p.sign(t, "private", rsaKey(), nil), errKey},
@@ -177,6 +188,16 @@ func TestForgeries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asDER returns a JWT whose ECDSA signature has the form that certificates have.
+func asDER(t *testing.T, jwt string) string {
+	t.Helper()
+	at := strings.LastIndex(jwt, ".") + 1
+	raw := must.Get(base64.RawURLEncoding.DecodeString(jwt[at:]))(t)
+	half := len(raw) / 2
+	der := must.Get(asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(raw[:half]), new(big.Int).SetBytes(raw[half:])}))(t)
+	return jwt[:at] + base64.RawURLEncoding.EncodeToString(der)
 }
 
 // flip changes the first character of a text.
