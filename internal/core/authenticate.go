@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -292,7 +293,7 @@ func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*princi
 	}
 	who := &principal{
 		tenant: op.Tenant(), grant: new(access.Grant), rights: s.Rights, key: rec.Key, app: app,
-		session: uuid.UUID(rec.ID), unauthorized: !s.Authorized,
+		session: uuid.UUID(rec.ID), unauthorized: !s.Authorized, workload: strings.HasPrefix(s.AuthorizerKey, identityMark),
 	}
 	who.endBy(rec.ExpiresAt)
 	who.endBy(end)

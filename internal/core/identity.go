@@ -44,6 +44,8 @@ type principal struct {
 	key     storage.Key  // the API key that the identity follows; zero for none
 	app     *Application // nil for the tenant itself; without a key it is followed
 	session uuid.UUID    // zero unless the key is a session's
+	// workload is set for a session that a caller with a JWT has authorized.
+	workload bool
 
 	unauthorized bool      // a session that may yet be authorized
 	expiresAt    time.Time // when the first of its parts expires; zero for never

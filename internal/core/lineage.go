@@ -32,6 +32,9 @@ type Lineage struct {
 	// Stranger is the id of the proxy whose call without an API key caused the
 	// runs. It is empty for other callers.
 	Stranger string
+	// Workload means that a JWT caused the runs. It bounds the sessions that their code
+	// authorizes as another application.
+	Workload bool
 
 	left *atomic.Int32 // number of jobs that these runs have created
 }

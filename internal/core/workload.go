@@ -207,3 +207,7 @@ func (p *principal) shownBy(w workload) *principal {
 
 // ByWorkload reports whether the caller has shown a JWT.
 func (id Identity) ByWorkload() bool { return id.who.shown.workload != nil }
+
+// FromWorkload reports whether the caller has shown a JWT, or is a session that a caller
+// with a JWT has authorized.
+func (id Identity) FromWorkload() bool { return id.ByWorkload() || id.who.workload }

@@ -49,6 +49,8 @@ type Job struct {
 	Caller      core.Stored     `json:"caller"`
 	// Depth is the number of runs above it.
 	Depth int `json:"depth,omitempty"`
+	// Workload is as in [core.Lineage].
+	Workload bool `json:"workload,omitempty"`
 	// Result is the body of the callback after the run, and Ended is the end
 	// of the run. Withdrawn means that an error has replaced the result,
 	// because the caller or a token no longer exists, or rights were reduced.
@@ -72,7 +74,7 @@ func (r *Runs) leave(ctx context.Context, op *core.Op, reactor *Reactor, args js
 	if err := tryExpressions(ctx, op, args); err != nil {
 		return uuid.UUID{}, fault.Under("args", err)
 	}
-	j := Job{Reactor: reactor.ID, Args: textOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: op.Stored(), Depth: from.Depth, Trace: trace.Of(ctx)}
+	j := Job{Reactor: reactor.ID, Args: textOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: op.Stored(), Depth: from.Depth, Workload: from.Workload, Trace: trace.Of(ctx)}
 	job, err := Seal(op, storage.Job{ID: storage.ID(op.NewID()), Kind: Kind, RunAt: op.Now}, &j)
 	if err != nil {
 		return uuid.UUID{}, err
@@ -213,7 +215,7 @@ func (j *leased) run(ctx context.Context) error {
 	}
 	writes := &core.Pending{Leased: true}
 	began := time.Now()
-	result, err := j.runAs(core.Lineage{Depth: j.react.Depth}.In(ctx), j.At(caller).Collecting(writes))
+	result, err := j.runAs(core.Lineage{Depth: j.react.Depth, Workload: j.react.Workload}.In(ctx), j.At(caller).Collecting(writes))
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}

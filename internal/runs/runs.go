@@ -95,6 +95,7 @@ func (r *Runs) Run(ctx context.Context, op *core.Op, s Code) (json.RawMessage, e
 	if from.Stranger == "" && op.IsStranger() {
 		from.Stranger = op.Proxy().String()
 	}
+	from.Workload = from.Workload || op.FromWorkload()
 	host := r.newHost(op, s.Entity, app, from)
 	input, err := s.input(app != nil)
 	if err != nil {

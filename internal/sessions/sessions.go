@@ -27,8 +27,8 @@ const (
 	nonceLength = 24
 	// life is how long a session lives by default.
 	life = 3 * time.Minute
-	// workloadLife is how long a session lives at most that a caller with a JWT
-	// authorizes.
+	// workloadLife is how long a session lives at most that a caller with a JWT, or
+	// code that it runs, authorizes.
 	workloadLife = 24 * time.Hour
 	// chunk is the number of sessions read at a time.
 	chunk = 500
@@ -94,7 +94,7 @@ func nonceHash(op *core.Op, nonce string) storage.Key {
 // caller's rights. longest limits how far in the future the session may end;
 // zero means no limit.
 func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration) error {
-	if op.ByWorkload() && (longest == 0 || longest > workloadLife) {
+	if (op.FromWorkload() || core.LineageOf(ctx).Workload) && (longest == 0 || longest > workloadLife) {
 		longest = workloadLife
 	}
 	granted, err := g.check(op, longest)
