@@ -155,6 +155,20 @@ func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, cont
 	}}
 }
 
+// listBelow is a list without pages or filters of what belongs to an entity.
+func listBelow[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (T, error)) operation {
+	return operation{lists: true, reads: true, run: func(ctx context.Context, in *input) (any, error) {
+		asked, err := parseQuery(in.query)
+		if err == nil {
+			err = asked.refuseOthers()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return do(in.client, ctx, id(in.id))
+	}}
+}
+
 // plainList is list without pages or filters.
 func plainList[T any](do func(*vault.Client, context.Context) (T, error)) operation {
 	return list(func(*params) (none struct{}, err error) { return none, nil }, withoutID(do))

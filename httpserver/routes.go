@@ -58,7 +58,7 @@ func (h *handler) table() []route {
 		{del, "/applications/{id}", &core.ApplicationVerbs.Delete, 204, remove(entityID, (*vault.Client).DeleteApplication)},
 		{post, "/applications/{id}/regenerate", &core.VerbRegenerateKey, 200, act(entityID, (*vault.Client).RegenerateKey)},
 		{post, "/applications/{id}/keys", &core.VerbCreateApplicationKey, 201, created(createKey())},
-		{get, "/applications/{id}/keys", &core.VerbListApplicationKeys, 200, read(entityID, (*vault.Client).ListApplicationKeys)},
+		{get, "/applications/{id}/keys", &core.VerbListApplicationKeys, 200, listBelow(entityID, (*vault.Client).ListApplicationKeys)},
 		{get, "/applications/{id}/keys/{keyId}", &core.VerbGetApplicationKey, 200, aboutKey(func(c *vault.Client, ctx context.Context, id, key uuid.UUID) (any, error) {
 			return c.GetApplicationKey(ctx, id, key)
 		}, true)},
