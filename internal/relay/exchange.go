@@ -79,6 +79,7 @@ func bodyError(err error) error {
 func (x *exchange) refuse(err error) {
 	status, detail := fault.Status(err)
 	detail = cmp.Or(detail, "The request could not be processed.")
+	x.line.Reason = fault.Reason(err)
 	if status >= http.StatusInternalServerError {
 		x.line.Cause = err
 	}
