@@ -89,6 +89,16 @@ func (op *Op) Require(permission string) error {
 	return nil
 }
 
+// Resume lets an operation continue that has waited for its caller: with the rights
+// that the caller has now, at the current time, and under keys that are not too old.
+func (op *Op) Resume(ctx context.Context) error {
+	if err := op.renew(ctx); err != nil {
+		return err
+	}
+	op.Now = op.Vault.Now()
+	return op.Refresh(ctx)
+}
+
 // Refresh lets a long operation continue under keys that are not too old.
 func (op *Op) Refresh(ctx context.Context) error { return op.readKeys(ctx, false) }
 

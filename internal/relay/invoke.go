@@ -117,7 +117,7 @@ func (inv *invocation) parseBody(ctx context.Context) error {
 		return err
 	}
 	inv.out.Message.Body = raw
-	return inv.Refresh(ctx) // a slow caller may take longer than keys may be used
+	return inv.Resume(ctx) // a slow caller may take longer than its rights or keys last
 }
 
 // readBody reserves memory for the body of the request and reads it. A small body is

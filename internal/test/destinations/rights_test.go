@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -286,4 +287,47 @@ func TestReplaysOfBoundUse(t *testing.T) {
 	params.Rules[0].Destinations = []string{"x.test"}
 	must.Get(w.Owner.ReplaceApplication(t.Context(), app.ID, params))(t)
 	must.Match(t, "a replay after the destination is gone", must.Err(once()), vault.ErrForbidden)
+}
+
+// upload is a body whose sender does something before it arrives.
+type upload struct {
+	io.Reader
+	before func()
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	u.before()
+	u.before = func() {}
+	return u.Reader.Read(p)
+}
+
+// A request whose body arrives slowly has the rights that its caller has at the end.
+func TestRightsAreCutWhileABodyArrives(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	for name, test := range map[string]struct {
+		cut  func(app *vault.Client) error
+		want error
+	}{
+		"nothing": {func(*vault.Client) error { return nil }, nil},
+		"the path": {func(app *vault.Client) error {
+			return must.Err(w.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": []vault.AccessRule{bound(1, "/", "POST "+w.to+"/v1/charges")}}))
+		}, vault.ErrForbidden},
+		"the key": {func(app *vault.Client) error {
+			return must.Err(w.Owner.RegenerateKey(t.Context(), app.ApplicationID()))
+		}, vault.ErrUnauthenticated},
+		"the application": {func(app *vault.Client) error { return w.Owner.DeleteApplication(t.Context(), app.ApplicationID()) }, vault.ErrUnauthenticated},
+		"the token":       {func(*vault.Client) error { return w.Private.DeleteToken(t.Context(), "slow") }, vault.ErrInvalid},
+		"its lifetime":    {func(*vault.Client) error { w.Clock.Advance(2 * time.Hour); return nil }, vault.ErrInvalid},
+	} {
+		_ = w.Private.DeleteToken(t.Context(), "slow") // it may be gone
+		end := w.Clock.Now().Add(time.Hour)
+		given.Create(t, w.Private, vault.TokenParams{ID: "slow", Type: vault.TypeGeneric, Data: "a secret text", ExpiresAt: end})
+		app, key := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", w.to)})
+		w.got = nil
+		body := &upload{strings.NewReader("{{ slow }}"), func() { must.Do(t, test.cut(app)) }}
+		_, err := w.charge(t.Context(), given.Authenticated(t, w.Vault.Vault, key), vault.ProxyCall{Method: "POST", Path: "/v1/refunds", Body: body, Header: http.Header{"Content-Type": {"text/plain"}}})
+		must.Match(t, name, err, test.want)
+		given.Same(t, name+": it arrived", w.got != nil, test.want == nil)
+	}
 }
