@@ -153,6 +153,19 @@ func (d Destinations) and(o Destinations) Destinations {
 // String returns the common entries.
 func (l Limits) String() string { return l.Common().String() }
 
+// Each returns the entries of each list, to be shown if they have none in common. Lists
+// after maxCommon entries are passed over.
+func (l Limits) Each() string {
+	var lists []string
+	entries := 0
+	for _, d := range l {
+		if entries += len(d); entries <= maxCommon {
+			lists = append(lists, d.String())
+		}
+	}
+	return strings.Join(lists, "; ")
+}
+
 const (
 	maxDestinations   = 32
 	maxDestination    = 1000 // bytes

@@ -150,7 +150,7 @@ func (u *Used) forbidden(d access.Decision) error {
 	}
 	err := fault.LimitedTo(d.To.String())
 	if len(d.To.Common()) == 0 {
-		err = fault.New(fault.ErrForbidden, "this token cannot be used, because the rules for it have no destination in common")
+		err = fault.New(fault.ErrForbidden, "this token cannot be used, because the rules for it have no destination in common: %s", d.To.Each())
 	}
 	return fault.ForHost(err, u.to.Host)
 }

@@ -164,7 +164,8 @@ func TestEachListOfDestinationsIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newTill(t, vault.Config{})
 	given.Create(t, w.Private, vault.TokenParams{ID: "both", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/", "/b/"}})
-	key := given.Private(t, w.Vault, bound(1, "/a/", "GET,POST "+w.to), bound(2, "/b/", "PUT "+w.to, w.to+"/v1/*"))
+	given.Create(t, w.Private, vault.TokenParams{ID: "none", Type: vault.TypeGeneric, Data: "a secret text", Containers: []string{"/a/", "/c/"}})
+	key := given.Private(t, w.Vault, bound(1, "/a/", "GET,POST "+w.to), bound(2, "/b/", "PUT "+w.to, w.to+"/v1/*"), bound(3, "/c/", "PUT "+w.to, "x.test"))
 	for line, want := range map[string]bool{"POST /v1/x": true, "PUT /v1/x": false, "POST /v1": false, "PUT /": false, "GET /v1/y": true} {
 		method, path, _ := strings.Cut(line, " ")
 		_, err := w.charge(t.Context(), key, vault.ProxyCall{Method: method, Path: path, Header: http.Header{"X-Key": {"{{ both }}"}}})
@@ -173,6 +174,9 @@ func TestEachListOfDestinationsIsAsked(t *testing.T) {
 			must.Contain(t, line, err.Error(), "limited to requests to GET,POST "+w.to+"/v1/*")
 		}
 	}
+	_, err := w.charge(t.Context(), key, vault.ProxyCall{Header: http.Header{"X-Key": {"{{ none }}"}}})
+	must.Match(t, "nothing in common", err, vault.ErrForbidden)
+	must.Contain(t, "nothing in common", err.Error(), "no destination in common: GET,POST "+w.to+"; PUT "+w.to+", x.test")
 }
 
 // Credentials of Basic are filled in and encoded again, and nothing of them comes
