@@ -400,6 +400,7 @@ func (k *kept) exchange(x *link, req *http.Request) (*http.Response, error) {
 	if t.state.Load() == late {
 		err = os.ErrDeadlineExceeded
 	}
+	_ = x.count.Close() // first, because the end of TLS would count as a part of the request
 	t.end(false)
 	if isRepeatable(req) {
 		<-t.wrote // and wrote nothing more

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +13,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -440,5 +444,94 @@ func TestKeptConnectionsWithAnEarlyResponse(t *testing.T) {
 			must.Same(t, "the response", "no", text)
 			must.Same(t, "connections", n+1, s.opened.Load())
 		}
+	})
+}
+
+// halfClosed is a connection whose other end takes everything and sends nothing more.
+type halfClosed struct {
+	net.Conn
+	over   atomic.Bool
+	closed chan struct{}
+	close  func() error
+}
+
+func (c *halfClosed) Read(p []byte) (int, error) {
+	if c.over.Load() {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *halfClosed) Write(p []byte) (int, error) {
+	select {
+	case <-c.closed:
+		return 0, net.ErrClosed
+	default:
+	}
+	if c.over.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *halfClosed) Close() error { return c.close() }
+
+// held is a body that is read when a connection has been closed.
+type held struct {
+	io.Reader
+	until <-chan struct{}
+}
+
+func (b *held) Read(p []byte) (int, error) {
+	<-b.until
+	return b.Reader.Read(p)
+}
+
+func (b *held) Close() error { return nil }
+
+// The end of a TLS connection is no part of a request: a request whose connection ends
+// before it is written takes another connection.
+func TestKeptRequestsBeforeTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	config := &tls.Config{Certificates: server.TLS.Certificates}
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(func(s *site, conn net.Conn, _ *bufio.Reader) {
+			secured := tls.Server(conn, config)
+			s.answers(secured, bufio.NewReader(secured))
+		})
+		s.kept.Policy = &Policy{HeaderTimeout: time.Minute, TLSTimeout: time.Minute, RootCAs: roots}
+		dial := s.dial
+		var first *halfClosed
+		s.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if first != nil {
+				return conn, err
+			}
+			first = &halfClosed{Conn: conn, closed: make(chan struct{})}
+			first.close = sync.OnceValue(func() error {
+				close(first.closed)
+				return conn.Close()
+			})
+			return first, err
+		}
+		defer s.close()
+		for n := range 2 {
+			req := request(t, t.Context(), "POST", "https://example.com", nil)
+			if n == 1 {
+				req.Body, req.ContentLength = &held{strings.NewReader("body"), first.closed}, 4
+				req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+			}
+			resp, err := s.roundTrip(req, "tenant", &Keep{"1", func(before any) (any, bool) {
+				first.over.Store(before != nil) // the connection was idle, and nothing was seen of its end
+				return true, true
+			}})
+			must.Same(t, "the response", "ok", readAll(t, resp, err))
+		}
+		must.Same(t, "requests", int64(2), s.arrived.Load())
+		must.Same(t, "connections", int64(2), s.opened.Load())
 	})
 }
