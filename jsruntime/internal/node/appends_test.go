@@ -43,6 +43,35 @@ func sameAsPlus(t *testing.T, body string) {
 	must.Same(t, body, evaluate(t, code+"// eval"), evaluate(t, code))
 }
 
+// TestNobodyNoticesAppends runs code that could see how often a name is looked up, and
+// in which order. Most of it must stay as it is.
+func TestNobodyNoticesAppends(t *testing.T) {
+	t.Parallel()
+	const traps = "has: (o, k) => { seen.push(String(k)); return true }, get: (o, k) => k === Symbol.unscopables ? undefined : 'v', set: () => true"
+	for _, body := range []string{
+		"const seen = []; let s = ''; with (new Proxy({}, { " + traps + " })) { s += 'x' } return seen",
+		"let s = ''; with ({ s: 'in' }) { s += 'x'; return s }",
+		"let n = 0; Object.defineProperty(globalThis, 'o', { configurable: true, get: () => (n++, { s: '' }) }); o.s += 'x'; return n",
+		"let n = 0; Object.defineProperty(globalThis, 'o', { configurable: true, get: () => (n++, { s: '' }) }); { let o } o.s += 'x'; return n",
+		"let n = 0; Object.defineProperty(globalThis, 'o', { configurable: true, get: () => (n++, { s: '' }) }); const f = (a = o.s += 'x') => { let o }; f(); return n",
+		"let n = 0; Object.defineProperty(globalThis, 'o', { configurable: true, get: () => (n++, { s: '' }) }); for (const o of []); o.s += 'x'; return n",
+		"const seen = [], p = new Proxy({}, { get: (o, k) => (seen.push('get ' + k), 'v'), set: (o, k, v) => seen.push('set ' + v) }); p.s += 'x'; return seen",
+		"let s = 'x'; \\u0065val('var s = 1; s += 2'); s += 'y'; return s",
+		"function* g() { let s = ''; for (;;) s += yield s } const it = g(); it.next(); it.next('a'); return it.next('b').value",
+		"let s = ''; const f = async () => { s += await Promise.resolve('a'); s += 'b' }; return f().then(() => s)",
+		"class A { #p = 'a'; static t = ''; s = ''; add(x) { this.#p += x; A.t += x; this.s += x; return [this.#p, A.t, this.s] } static { A.t += 'z' } } return new A().add('q')",
+		"'use strict'; const o = Object.freeze({ s: '' }); try { o.s += 'x' } catch (err) { return err.message }",
+		"function f(s) { s += 'x'; return arguments[0] } return f('a')",
+		"let s = ''; s += (() => { try { return s } finally { s += 'in' } })(); return s",
+		"const o = { s: '' }; o.s += o.s += 'a'; return o.s",
+		"let s = 'x'.repeat(600); const o = { toString() { throw o } }; try { s += o } catch (err) { return err === o }",
+		"let s = ''; outer: for (const a of [1, 2]) for (const b of [1, 2]) { if (b === 2) continue outer; s += `${a}${b}` } return s",
+	} {
+		code := "module.exports = () => { " + body + " }"
+		must.Same(t, body, evaluate(t, code+"// eval"), evaluate(t, code))
+	}
+}
+
 func TestAppendIsPlus(t *testing.T) {
 	t.Parallel()
 	const long = "let s = ''; s = 'x'.repeat(600); "
@@ -73,6 +102,8 @@ func TestAppendIsPlus(t *testing.T) {
 		"const o = null; o.s += 'x'; return o",
 		"const r = [1, 2].map(function (x) { let s = ''; s += `<${x}>`; return s + arguments.length }); return r",
 		"let s = ''; const r = s += 'x'; return [r, s, (s += 'y'), s]",
+		"const rows = [{ s: '' }, { s: '' }]; for (const row of rows) { row.s += 'x'; row.s += 'y' } return rows",
+		"for (let o = { s: '' }, i = 0; ; i++) { o.s += i; if (i === 3) return o }",
 		"const t = {}; t.text = ''; for (const w of ['a', 'b']) t.text += w; return t",
 		"let a = 'x'.repeat(600), b = a, c = a, d = a, e = a, f = a; for (const w of ['1', '2', '3']) { a += w; b += w + w; c += w; d += w; e += 'é'; f += w } return [a, b, c, d, e, f]",
 	} {
