@@ -1,12 +1,20 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"math"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +36,8 @@ type layer struct {
 	route route
 	// over is the storage of the layer.
 	over func(vault.Storage, *sent) vault.Storage
+	// connected sends the request over a connection.
+	connected bool
 	// most is the maximum number of allocations, including the layers before.
 	most float64
 }
@@ -65,23 +75,25 @@ func calls() map[string]layered {
 	read := read(tokenID, (*vault.Client).GetToken)
 	return map[string]layered{
 		"create": {sent{method: "POST", body: card, want: http.StatusCreated}, []layer{
-			{"handler", route{operation: operation{open: true, run: nothing(create).run}}, free, 18},
-			{"authentication", route{operation: operation{run: nothing(create).run}}, free, 21},
-			{"permission", route{verb: &core.VerbCreateToken, operation: operation{run: nothing(create).run}}, free, 22},
-			{"body", route{verb: &core.VerbCreateToken, operation: nothing(create)}, free, 25},
-			{"core", route{verb: &core.VerbCreateToken, operation: unencoded(create)}, free, 69},
-			{"encoding", route{verb: &core.VerbCreateToken, operation: created(create)}, free, 73},
-			{"storage", route{verb: &core.VerbCreateToken, operation: created(create)}, unlogged, 123},
-			{"log", route{verb: &core.VerbCreateToken, operation: created(create)}, whole, 158},
+			{"handler", route{operation: operation{open: true, run: nothing(create).run}}, free, false, 18},
+			{"authentication", route{operation: operation{run: nothing(create).run}}, free, false, 21},
+			{"permission", route{verb: &core.VerbCreateToken, operation: operation{run: nothing(create).run}}, free, false, 22},
+			{"body", route{verb: &core.VerbCreateToken, operation: nothing(create)}, free, false, 25},
+			{"core", route{verb: &core.VerbCreateToken, operation: unencoded(create)}, free, false, 69},
+			{"encoding", route{verb: &core.VerbCreateToken, operation: created(create)}, free, false, 73},
+			{"storage", route{verb: &core.VerbCreateToken, operation: created(create)}, unlogged, false, 123},
+			{"log", route{verb: &core.VerbCreateToken, operation: created(create)}, whole, false, 158},
+			{"connection", route{verb: &core.VerbCreateToken, operation: created(create)}, whole, true, 185},
 		}},
 		"read": {sent{method: "GET", want: http.StatusOK}, []layer{
-			{"handler", route{operation: operation{open: true, run: nothing(read).run}}, free, 18},
-			{"authentication", route{operation: operation{run: nothing(read).run}}, free, 21},
-			{"permission", route{verb: &core.VerbGetToken, operation: operation{run: nothing(read).run}}, free, 22},
-			{"core", route{verb: &core.VerbGetToken, operation: unencoded(read)}, free, 44},
-			{"encoding", route{verb: &core.VerbGetToken, operation: read}, free, 46},
-			{"storage", route{verb: &core.VerbGetToken, operation: read}, unlogged, 80},
-			{"log", route{verb: &core.VerbGetToken, operation: read}, whole, 122},
+			{"handler", route{operation: operation{open: true, run: nothing(read).run}}, free, false, 18},
+			{"authentication", route{operation: operation{run: nothing(read).run}}, free, false, 21},
+			{"permission", route{verb: &core.VerbGetToken, operation: operation{run: nothing(read).run}}, free, false, 22},
+			{"core", route{verb: &core.VerbGetToken, operation: unencoded(read)}, free, false, 44},
+			{"encoding", route{verb: &core.VerbGetToken, operation: read}, free, false, 46},
+			{"storage", route{verb: &core.VerbGetToken, operation: read}, unlogged, false, 80},
+			{"log", route{verb: &core.VerbGetToken, operation: read}, whole, false, 122},
+			{"connection", route{verb: &core.VerbGetToken, operation: read}, whole, true, 145},
 		}},
 	}
 }
@@ -141,6 +153,9 @@ func (c *layered) caller(tb testing.TB, l *layer) func() {
 	l.route.method, l.route.path, l.route.status = s.method, "/layer/{id}", s.want
 	h.mux.Handle(l.route.path, &endpoint{handler: h, name: l.route.path, routes: map[string]*route{s.method: &l.route}})
 	at := path.Join("/layer", s.id)
+	if l.connected {
+		return overConnection(tb, h, at, v.PrivateKey, &s)
+	}
 	header := http.Header{"Svc-Api-Key": {v.PrivateKey}, "Content-Type": {"application/json"}}
 	return func() {
 		r := &http.Request{
@@ -151,6 +166,34 @@ func (c *layered) caller(tb testing.TB, l *layer) func() {
 		h.ServeHTTP(w, r)
 		if w.status != s.want {
 			tb.Fatalf("status %d", w.status)
+		}
+	}
+}
+
+// overConnection returns a function that sends a request over a connection and reads the
+// response. The function itself allocates nothing.
+func overConnection(tb testing.TB, h http.Handler, at, key string, s *sent) func() {
+	tb.Helper()
+	server := httptest.NewServer(h)
+	tb.Cleanup(server.Close)
+	conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(tb)
+	tb.Cleanup(func() { _ = conn.Close() })
+	request := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: vault\r\nSvc-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		s.method, at, key, len(s.body), s.body)
+	status := fmt.Appendf(nil, "HTTP/1.1 %d ", s.want)
+	end, response := []byte("}"), make([]byte, 1<<14)
+	return func() {
+		_, err := conn.Write(request)
+		for n := 0; err == nil; {
+			var more int
+			more, err = conn.Read(response[n:])
+			n += more
+			if err == nil && bytes.HasSuffix(response[:n], end) {
+				break // an object is the whole body
+			}
+		}
+		if err != nil || !bytes.HasPrefix(response, status) {
+			tb.Fatalf("%v, %.20s", err, response)
 		}
 	}
 }
@@ -168,8 +211,9 @@ func (s *sink) WriteHeader(status int)      { s.status = status }
 // SetReadDeadline exists because the ResponseWriter of net/http has it too.
 func (s *sink) SetReadDeadline(time.Time) error { return nil }
 
-// BenchmarkLayers measures a create and a read with more and more of their layers,
-// from the parsed request to the written response, on SQLite in memory.
+// BenchmarkLayers measures a create and a read with more and more of their layers, on
+// SQLite in memory: from the parsed request to the written response, and at last with
+// the server and the connection of net/http.
 func BenchmarkLayers(b *testing.B) {
 	for name, call := range calls() {
 		for _, l := range call.layers {
@@ -184,14 +228,36 @@ func BenchmarkLayers(b *testing.B) {
 	}
 }
 
-// TestLayersTakeFewAllocations holds the allocations of each layer.
+// layerRow is a row of the table in performance.md: a layer, and the allocations of a
+// create and of a read up to it.
+var layerRow = regexp.MustCompile(`(?m)^\| ([a-z]+) \| [^|]+ \| ([\d–]+) / [^|]+ \| ([\d–]+) / [^|]+ \|$`)
+
+// documentedLayers returns the allocations in performance.md by call and layer.
+func documentedLayers(t *testing.T) map[string]float64 {
+	t.Helper()
+	documented := map[string]float64{}
+	for _, row := range layerRow.FindAllStringSubmatch(string(must.Get(os.ReadFile("../docs/performance.md"))(t)), -1) {
+		for i, call := range []string{"create", "read"} {
+			documented[call+"/"+row[1]], _ = strconv.ParseFloat(row[2+i], 64)
+		}
+	}
+	return documented
+}
+
+// TestLayersTakeFewAllocations holds the allocations of each layer, and compares them
+// with performance.md.
 func TestLayersTakeFewAllocations(t *testing.T) { //nolint:paralleltest // other tests would allocate
+	const room = 5 // for pools that lose items
+	documented := documentedLayers(t)
 	for name, call := range calls() {
 		var all []float64
 		for _, l := range call.layers {
 			n := fewestAllocations(call.caller(t, &l))
 			if all = append(all, n); n > l.most {
 				t.Errorf("a %s up to %s takes %.0f allocations, want at most %.0f", name, l.name, n, l.most)
+			}
+			if says := documented[name+"/"+l.name]; math.Abs(n-says) > room {
+				t.Errorf("a %s up to %s takes %.0f allocations, performance.md says %.0f", name, l.name, n, says)
 			}
 		}
 		t.Logf("a %s: %v", name, all)
