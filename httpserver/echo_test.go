@@ -334,6 +334,45 @@ func TestKnownValuesDoNotTellAPart(t *testing.T) {
 	}
 }
 
+// Over HTTP/2 a RoundTripper shows nothing of a value either: not in headers, in the body,
+// in trailers, or in an error, which may quote the destination.
+func TestEchoesOverHTTP2(t *testing.T) {
+	t.Parallel()
+	c := newCage(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		w.Header().Set("Trailer", "X-After")
+		w.Header().Set("X-Early", sent)
+		w.WriteHeader(http.StatusEarlyHints)
+		fmt.Fprint(w, r.Proto, " ", sent[:9])
+		w.(http.Flusher).Flush()
+		fmt.Fprint(w, sent[9:])
+		w.Header().Set("X-After", sent)
+		w.Header().Set(http.TrailerPrefix+"X-Late", sent)
+		if r.URL.Path == "/cut" {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	_, pass := c.NewApplication(t, c.Owner, vault.ApplicationPrivate, []vault.AccessRule{{
+		Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{vault.PermissionTokenUse},
+		Destinations: []string{server.Listener.Addr().String()},
+	}})
+	transport := must.Get(c.Authenticate(t.Context(), pass))(t).RoundTripper(server.Client().Transport)
+	for path, want := range map[string]string{"/": "HTTP/2.0 {{ key }}", "/cut": ""} {
+		req := must.Get(http.NewRequest("POST", server.URL+path, nil))(t)
+		req.Header.Set("Authorization", "Bearer {{ key }}")
+		res := must.Get(transport.RoundTrip(req))(t)
+		body, err := io.ReadAll(res.Body)
+		must.Do(t, res.Body.Close())
+		must.Same(t, path, want, string(body))
+		must.Same(t, path+": the header", "{{ key }}", res.Header.Get("X-Early"))
+		must.Lack(t, path, fmt.Sprintf("%v %+v", err, res), apiKey[:6])
+	}
+}
+
 // A guess at a value that the request does not use stays as it is, also if an earlier
 // request of the same caller used the value.
 func TestGuessesAtOtherValuesAreNotVisible(t *testing.T) {
