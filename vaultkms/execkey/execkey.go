@@ -56,7 +56,9 @@ func Open(_ context.Context, line string, opts *Options) (Key, error) {
 type key struct{ program program }
 
 // Format prints the name of the program for every verb. Its arguments may hold secrets.
-func (k *key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "exec:"+filepath.Base(k.program.words[0])) }
+func (k *key) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "exec:"+filepath.Base(k.program.words[0]))
+}
 
 // EncryptWithContext implements vault.AEADWithContext.
 func (k *key) EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error) {
