@@ -149,6 +149,7 @@ type line struct {
 }
 
 type entry struct {
+	ID         uuid.UUID `json:"id"`
 	TenantID   uuid.UUID `json:"tenant_id"`
 	EntityID   string    `json:"entity_id"`
 	EntityType string    `json:"entity_type"`

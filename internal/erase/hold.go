@@ -25,6 +25,8 @@ import (
 // has no revision, and then the time decides.
 type change struct {
 	revision int64
+	entry    uuid.UUID // of the revision
+	entered  time.Time
 	at       time.Time
 }
 
@@ -40,8 +42,26 @@ func (h *history) change(tenant uuid.UUID, e *entry) {
 	if e.CreatedAt.After(last.at) {
 		last.at = e.CreatedAt
 	}
-	last.revision = max(last.revision, revision)
+	if revision > last.revision {
+		last.revision, last.entry, last.entered = revision, e.ID, e.CreatedAt
+	}
 	h.changed[held] = last
+}
+
+// missing reports whether the log of a restored database lacks the entry of a change. A
+// row that was changed after the restore may have the revision of the entry, or a higher
+// one, although it lacks the change. An entry that is older than all others may have
+// expired.
+func (c *change) missing(ctx context.Context, op *core.Op, held Held) (bool, error) {
+	near := storage.LogFilter{
+		Tenant: op.TenantID(), EntityType: held.Type, EntityID: held.ID.String(), From: c.entered.Add(-time.Second), To: c.entered.Add(time.Second), Limit: 100,
+	}
+	page, _, err := op.Vault.Store.ListLogs(ctx, near)
+	if err != nil || slices.ContainsFunc(page, func(l storage.Log) bool { return uuid.UUID(l.ID) == c.entry }) {
+		return false, err
+	}
+	before, _, err := op.Vault.Store.ListLogs(ctx, storage.LogFilter{Tenant: op.TenantID(), To: c.entered, Limit: 1})
+	return len(before) > 0, err
 }
 
 // everyTenant adds the tenants that are in no file, if all is set.
@@ -151,8 +171,16 @@ func holdOne(ctx context.Context, op *core.Op, held Held, last change, p *AgainP
 		return err
 	}
 	older := last.at.After(modified)
-	if last.revision > 0 {
-		older = last.revision > revision && !hold.Covers(last.revision)
+	switch {
+	case hold.Covers(last.revision) && last.revision > 0:
+		older = false
+	case last.revision > 0:
+		older = last.revision > revision
+		if !older && last.entry != (uuid.UUID{}) {
+			if older, err = last.missing(ctx, op, held); err != nil {
+				return err
+			}
+		}
 	}
 	logged := max(last.revision, revision, 1)
 	list, to, message := &out.Suspended, core.Hold(logged), audit.Suspended

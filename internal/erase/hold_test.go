@@ -213,6 +213,28 @@ func TestEraseAgainDoesNotBelieveColumns(t *testing.T) {
 	must.Match(t, "the application", o.uses()["application"], vault.ErrForbidden)
 }
 
+// Changes after the restore give a row the revisions that the log had already. They do
+// not hide that the row lacks the changes before.
+func TestEraseAgainAfterFurtherChanges(t *testing.T) {
+	t.Parallel()
+	o, log := newOlder(t, true)
+	ctx := t.Context()
+	for _, name := range []string{`{"name":"x"}`, `{"name":"y"}`} {
+		must.Get(o.owner().PatchApplication(ctx, o.app.ID, vault.JSON(name)))(t)
+		must.Get(o.owner().PatchProxy(ctx, o.proxy.ID, vault.JSON(name)))(t)
+		must.Get(o.owner().PatchReactor(ctx, o.reactor.ID, vault.JSON(name)))(t)
+	}
+	done := must.Get(o.again(log))(t)
+	must.Same(t, "suspended", len(done.Suspended), 3)
+	must.Match(t, "the application", o.uses()["application"], vault.ErrForbidden)
+	must.Same(t, "suspended by a second call", len(must.Get(o.again(log))(t).Suspended), 0)
+	must.Get(o.again(log, o.app.ID))(t)
+	must.Match(t, "the application", o.uses()["application"], nil)
+	must.Same(t, "suspended after the confirmation", len(must.Get(o.again(log))(t).Suspended), 0)
+	r := &restored{Vault: o.Vault, t: t, tenant: o.tenant}
+	must.Same(t, "suspended with the log of this database", len(must.Get(o.again(r.log()))(t).Suspended), 0)
+}
+
 // An entity that is kept from the start is confirmed, and never suspended.
 func TestEraseAgainKeeps(t *testing.T) {
 	t.Parallel()
