@@ -294,16 +294,8 @@ type Status struct {
 // while the vault's tree is in use, it returns the previous state.
 func (l *Ledger) Status() Status {
 	if l.mu.TryLock() {
-		v := &l.vault
-		now := Status{
-			Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
-			Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, Findings: v.findings, LacksErasures: v.state.Lacks,
-		}
-		if p := &v.tenants.pass; p.done.After(now.Verified) {
-			now.Verified, now.VerifiedOK, now.Compared, now.Findings = p.done, p.ok, "", nil
-		}
+		l.setStatus()
 		l.mu.Unlock()
-		l.status.Store(&now)
 	}
 	s := *l.status.Load()
 	s.Lag, s.Pending = l.pending.Lag(l.c.Now())
@@ -312,6 +304,19 @@ func (l *Ledger) Status() Status {
 		s.Anchors = append(s.Anchors, a.status())
 	}
 	return s
+}
+
+// setStatus stores the status. The caller holds mu.
+func (l *Ledger) setStatus() {
+	v := &l.vault
+	now := Status{
+		Origin: v.origin, Size: v.tree.Size, Note: v.note, SignedAt: v.signedAt, Suspended: v.suspended,
+		Verified: v.verified, VerifiedOK: v.verifiedOK, Compared: v.compared, Findings: v.findings, LacksErasures: v.state.Lacks,
+	}
+	if p := &v.tenants.pass; p.done.After(now.Verified) {
+		now.Verified, now.VerifiedOK, now.Compared, now.Findings = p.done, p.ok, "", nil
+	}
+	l.status.Store(&now)
 }
 
 // Alarm reports a problem that needs attention.

@@ -136,6 +136,7 @@ func (l *Ledger) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason
 func (l *Ledger) ErasedAgain(ctx context.Context, count int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.setStatus() // while a note is signed, callers see the last one
 	return l.record(ctx, func() []evidence.Event {
 		l.vault.state.Lacks = false
 		return []evidence.Event{{Kind: evidence.EventErasedAgain, Count: count}}

@@ -21,6 +21,7 @@ func (l *Ledger) AcceptRestore(ctx context.Context, reason string) ([]byte, erro
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.setStatus()
 	if l.vault.suspended == "" {
 		return nil, ErrNotSuspended
 	}
