@@ -411,12 +411,13 @@ type SinkHealth struct {
 	Sent, Refused int64
 }
 
-// Lag returns the age of the oldest waiting entry, or zero if no entry waits.
-func (h SinkHealth) Lag() time.Duration {
+// Lag returns the age of the oldest waiting entry at a time of the vault's clock, such
+// as [Vault.Now]. It is zero if no entry waits.
+func (h SinkHealth) Lag(now time.Time) time.Duration {
 	if h.Oldest.IsZero() {
 		return 0
 	}
-	return max(0, time.Since(h.Oldest))
+	return max(0, now.Sub(h.Oldest))
 }
 
 // SinkHealth returns the state of sending to the sinks of Config on this node, by

@@ -42,7 +42,7 @@ func (q *request) evidence() error {
 	}
 	b.Status, b.Note = s, string(s.Note)
 	if !s.SignedAt.IsZero() {
-		b.Age = time.Since(s.SignedAt)
+		b.Age = q.vault.Now().Sub(s.SignedAt)
 	}
 	for _, n := range s.Raised {
 		b.Raised += n

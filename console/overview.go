@@ -103,7 +103,7 @@ func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
 		return nil, err
 	}
 	o.Totals = *sum
-	o.KeyAges = agesOf(sum.SealedSince)
+	o.KeyAges = agesOf(h.vault.Now(), sum.SealedSince)
 	return o, nil
 }
 
@@ -116,10 +116,10 @@ var keyAges = []keyAge{
 }
 
 // agesOf counts tenants by when the key that seals their data was made.
-func agesOf(made []time.Time) []keyAge {
+func agesOf(now time.Time, made []time.Time) []keyAge {
 	out := slices.Clone(keyAges)
 	for _, at := range made {
-		out[slices.IndexFunc(out, func(a keyAge) bool { return time.Since(at) <= a.most })].Tenants++
+		out[slices.IndexFunc(out, func(a keyAge) bool { return now.Sub(at) <= a.most })].Tenants++
 	}
 	return slices.DeleteFunc(out, func(a keyAge) bool { return a.Tenants == 0 })
 }

@@ -45,9 +45,9 @@ func (q *request) sinks() error {
 	names := q.tenantNames()
 	for i := range all {
 		h, here := health[all[i].Name]
-		s := sinkView{SinkStatus: all[i], Here: here, Failures: h.Failures, LastError: h.LastError, Lag: lag(all[i].Oldest)}
+		s := sinkView{SinkStatus: all[i], Here: here, Failures: h.Failures, LastError: h.LastError, Lag: lag(q.vault.Now(), all[i].Oldest)}
 		for _, t := range all[i].Tenants {
-			row := sinkRow{SinkTenantStatus: t, Tenant: q.tenantRef(t.TenantID), Failures: h.Failed[t.TenantID], Lag: lag(t.Oldest)}
+			row := sinkRow{SinkTenantStatus: t, Tenant: q.tenantRef(t.TenantID), Failures: h.Failed[t.TenantID], Lag: lag(q.vault.Now(), t.Oldest)}
 			if name := names[t.TenantID]; name != "" {
 				row.Tenant.Text, row.Tenant.ID = name, false
 			}
@@ -65,11 +65,11 @@ func (q *request) sinks() error {
 }
 
 // lag returns how long the oldest entry has waited, or zero if no entry waits.
-func lag(oldest time.Time) time.Duration {
+func lag(now, oldest time.Time) time.Duration {
 	if oldest.IsZero() {
 		return 0
 	}
-	return max(0, time.Since(oldest))
+	return max(0, now.Sub(oldest))
 }
 
 // tenantNames returns the names of the newest tenants. The page shows the ids of

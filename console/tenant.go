@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -91,7 +90,7 @@ func (q *request) tenantRow(t *vault.Tenant) (*tenantRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := &tenantRow{Tenant: t, Tokens: stats.Tokens, KeyAge: days(time.Since(stats.SealedSince(t)))}
+	row := &tenantRow{Tenant: t, Tokens: stats.Tokens, KeyAge: days(q.vault.Now().Sub(stats.SealedSince(t)))}
 	if q.opts.Recorder != nil {
 		row.Errors = q.opts.Recorder.errorsOf(t.ID)
 	}

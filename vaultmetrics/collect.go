@@ -127,7 +127,7 @@ func reportHost(r reporter, v *vault.Vault) {
 
 func reportSinks(r reporter, v *vault.Vault) {
 	for name, h := range v.SinkHealth() {
-		r.value("vault_sink_lag_seconds", h.Lag().Seconds(), "sink", name)
+		r.value("vault_sink_lag_seconds", h.Lag(v.Now()).Seconds(), "sink", name)
 		r.number("vault_sink_lag_entries", int64(h.Behind), "sink", name)
 		r.time("vault_sink_last_success_timestamp_seconds", h.LastSuccess, "sink", name)
 		r.number("vault_sink_failures_total", h.Failures, "sink", name)

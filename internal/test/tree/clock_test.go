@@ -85,10 +85,11 @@ func TestClock(t *testing.T) {
 		set := token.NewFileSet()
 		parsed := must.Get(parser.ParseFile(set, filepath.Join(top, file), nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Now" {
-				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
-					places[folder] = append(places[folder], fmt.Sprint(file, ":", set.Position(s.Pos()).Line))
-				}
+			if call, ok := n.(*ast.CallExpr); ok && folder != "cmd/tokenvault/internal/doctor" && agesStored(call) {
+				t.Errorf("%s:%d compares a stored time with the clock of the machine. Use the clock of the vault.", file, set.Position(n.Pos()).Line)
+			}
+			if s, ok := n.(*ast.SelectorExpr); ok && ofTime(s, "Now") {
+				places[folder] = append(places[folder], fmt.Sprint(file, ":", set.Position(s.Pos()).Line))
 			}
 			return true
 		})
@@ -104,6 +105,32 @@ func TestClock(t *testing.T) {
 			t.Errorf("machineTime lists %s, which does not use time.Now", folder)
 		}
 	}
+}
+
+// ofTime reports whether a selector is one of these functions of package time.
+func ofTime(s *ast.SelectorExpr, names ...string) bool {
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == "time" && slices.Contains(names, s.Sel.Name)
+}
+
+// agesStored reports whether a call is time.Since or time.Until of an exported field, such
+// as CreatedAt, or of what a method of one returns. Such a time is from a row. What a
+// process measures with its own clock is in variables and unexported fields.
+func agesStored(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !ofTime(f, "Since", "Until") {
+		return false
+	}
+	arg := call.Args[0]
+	if inner, ok := arg.(*ast.CallExpr); ok {
+		arg = inner.Fun
+	}
+	s, ok := arg.(*ast.SelectorExpr)
+	if !ok || !s.Sel.IsExported() || s.Sel.Name == "Add" {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return !ok || x.Name != "time" && x.Name != "link" // packages
 }
 
 // sources returns the Go files of all modules, without tests and their tools.
