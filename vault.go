@@ -39,10 +39,11 @@
 // only names and ids. The same holds inside a slice, a map, or an exported struct
 // field, so a value that is logged by mistake leaks nothing.
 //
-// There are three exceptions. JSON shows these types in full, and slog's JSON handler
+// There are four exceptions. JSON shows these types in full, and slog's JSON handler
 // uses JSON for slices, maps and structs. An unexported struct field is printed in
-// full, because fmt calls no methods there. [JSON] is the value itself. [Key] and
-// [Secret] have no exceptions.
+// full, because fmt calls no methods there. Nor does it for %p, and for %w of what is
+// no error; go vet reports both. [JSON] is the value itself. [Key] and [Secret] have no
+// exceptions.
 package vault
 
 import (

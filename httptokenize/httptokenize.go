@@ -84,7 +84,8 @@ func Requests(next http.Handler, c *vault.Client, fields ...Field) http.Handler 
 
 // RequestsBy is [Requests] with a client for each request, for programs with several
 // tenants. The function runs only for requests that have a value to replace. Its error
-// gets a response in the form of the REST API, and next does not see the request.
+// gets a response in the form of the REST API, and next does not see the request. So
+// does no client, which is a 401.
 func RequestsBy(next http.Handler, client func(*http.Request) (*vault.Client, error), fields ...Field) http.Handler {
 	t := &tokenizing{next: next, client: client, fields: fields}
 	for _, f := range fields {
@@ -202,6 +203,9 @@ func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []
 	c, err := t.client(r)
 	if err != nil {
 		return nil, nil, err
+	}
+	if c == nil {
+		return nil, nil, vault.ErrUnauthenticated
 	}
 	document, err := t.document(r, body, found)
 	if err != nil {

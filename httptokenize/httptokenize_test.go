@@ -221,12 +221,12 @@ func TestRequestsByTenant(t *testing.T) {
 		body := must.Get(io.ReadAll(r.Body))(t)
 		seen[r.Host] = aToken.FindStringSubmatch(string(body))[1]
 	}), func(r *http.Request) (*vault.Client, error) {
-		if c := clients[r.Host]; c != nil {
-			return c, nil
+		if r.Host == "nobody" {
+			return nil, vault.ErrUnauthenticated
 		}
-		return nil, vault.ErrUnauthenticated
+		return clients[r.Host], nil
 	}, httptokenize.Field{Path: "card", Type: vault.TypeCardNumber})
-	for host, status := range map[string]int{"acme": 200, "other": 200, "nobody": 401} {
+	for host, status := range map[string]int{"acme": 200, "other": 200, "nobody": 401, "unknown": 401} {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/orders", strings.NewReader(`{"card": "4242424242424242"}`))
 		r.Host = host
 		r.Header.Set("Content-Type", "application/json")
