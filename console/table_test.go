@@ -111,9 +111,12 @@ func TestTenantsPage(t *testing.T) {
 		t.Errorf("%d errors are counted", errorsBefore)
 	}
 	_, body := w.as("viewer").get(w.console("tenants"))
-	for _, want := range []string{`<td class="num">4</td>`, fmt.Sprintf(`<td class="num bad">%d</td>`, errorsBefore), " days</td>"} {
+	for _, want := range []string{`<td class="num">4</td>`, fmt.Sprintf(`<td class="num bad">%d</td>`, errorsBefore), "<td>under a day</td>"} {
 		must.Contain(t, "the page", body, want)
 	}
+	w.Clock.Advance(72 * time.Hour)
+	_, body = w.as("viewer").get(w.console("tenants"))
+	must.Contain(t, "the page after three days", body, "<td>3 days</td>")
 	w.rec.At(time.Now().Add(25 * time.Hour))
 	must.Same(t, "after a day", 0, w.rec.ErrorsOf(w.Acme.ID))
 }
