@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/seed-72ea4aab/vault"
@@ -35,8 +36,8 @@ func (o Of[T]) MarshalJSON() ([]byte, error) {
 //
 // A field that already has a token keeps its state if the reference has the same id.
 // It rejects a reference with another id, which a caller could have taken from
-// elsewhere. So decode the body of a request into the row that it changes. For a new
-// row, call [CheckNew] afterwards. To decode several rows, use a new variable for each.
+// elsewhere. A field without a token accepts every reference, so decode the body of a
+// request with [DecodeJSON]. To decode several rows, use a new variable for each.
 func (o *Of[T]) UnmarshalJSON(text []byte) error {
 	text = bytes.TrimSpace(text)
 	id, found, valid := reference(text)
@@ -143,17 +144,52 @@ func kindOfJSON(text []byte) string {
 	}
 }
 
+// DecodeJSON decodes the body of a request into a row, as [json.Unmarshal] does, and
+// returns a [FieldError] if a field then has a token that no field of the row had
+// before. Dst is a pointer to a new row, or to the row from the table that the request
+// changes. A request that names another token could make the value of another person
+// part of the row. Errors about the text match [vault.ErrInvalid]. After an error, do
+// not use the row.
+func DecodeJSON(text []byte, dst any) error {
+	before, err := collect([]any{dst})
+	if err != nil {
+		return err
+	}
+	own := map[string]bool{"": true}
+	for _, f := range before {
+		own[f.head().id] = true
+	}
+	if err := json.Unmarshal(text, dst); err != nil {
+		return fmt.Errorf("%w: %w", vault.ErrInvalid, err)
+	}
+	after, err := collect([]any{dst})
+	if err != nil {
+		return err
+	}
+	for _, f := range after {
+		if !own[f.head().id] {
+			return f.notOwn("must not refer to a token that the row does not have")
+		}
+	}
+	return nil
+}
+
+// notOwn is the error about a token of another row. It is an InvalidError, so that the
+// caller of an API gets its text.
+func (f *field) notOwn(text string) error {
+	return f.wrap(&vault.InvalidError{Fields: map[string][]string{f.name: {text}}})
+}
+
 // CheckNew returns a [FieldError] if a field of dst has a token already. Call it for
-// a new row that was decoded from a request, because a request that names a token
-// could make the token of another person part of the row.
+// a new row that was decoded from a request in another way than with [DecodeJSON].
 func CheckNew(dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
 		return err
 	}
 	for _, f := range fields {
-		if f.head().id != "" { // an InvalidError, so that the caller of an API gets its text
-			return f.wrap(&vault.InvalidError{Fields: map[string][]string{f.name: {"must not refer to a token: a new row has values"}}})
+		if f.head().id != "" {
+			return f.notOwn("must not refer to a token: a new row has values")
 		}
 	}
 	return nil

@@ -190,6 +190,44 @@ func TestGetThenPut(t *testing.T) {
 	must.Contain(t, "the response", res.Body.String(), `"errors":{"Name":["must not refer to a token: a new row has values"]}`)
 }
 
+// A request cannot bring the token of another row into a row, in a field of any kind
+// that has none.
+func TestDecodeJSONTakesNoOtherTokens(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	type row struct {
+		Name vaultsql.Text
+		Nick vaultsql.Text
+		Ptr  *vaultsql.Text
+		List []vaultsql.Text
+		Map  map[string]*vaultsql.Text
+		Home struct{ Street vaultsql.Text }
+	}
+	victim, mine := vaultsql.NewText(secret), row{Name: vaultsql.NewText("Joe")}
+	seal(t, v.Private, &victim, &mine)
+	reference, own := string(must.Get(json.Marshal(victim))(t)), must.Get(json.Marshal(mine))(t)
+	for field, body := range map[string]string{
+		"row.Nick": `{"Nick": ` + reference + `}`, "row.Ptr": `{"Ptr": ` + reference + `}`, "row.List[0]": `{"List": [` + reference + `]}`,
+		"row.Map[string]": `{"Map": {"k": ` + reference + `}}`, "row.Home.Street": `{"Home": {"Street": ` + reference + `}}`, "row.Name": `{"Name": ` + reference + `}`,
+	} {
+		for _, into := range []row{{}, mine} {
+			err := vaultsql.DecodeJSON([]byte(body), &into)
+			if !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), field) || strings.Contains(err.Error(), victim.ID()) {
+				t.Errorf("%s: %v", body, err)
+			}
+		}
+	}
+	changed := mine
+	must.Do(t, vaultsql.DecodeJSON(own, &changed))
+	must.Do(t, vaultsql.DecodeJSON([]byte(`{"Name": "Jim", "Nick": "J", "List": ["x"]}`), &changed))
+	must.Same(t, "the token", mine.Name.ID(), changed.Name.ID())
+	must.Same(t, "the value", "Jim", get(t, changed.Name))
+	must.Match(t, "no JSON", vaultsql.DecodeJSON([]byte("{"), &changed), must.Text("unexpected end"))
+	must.Match(t, "no row", vaultsql.DecodeJSON(own, nil), must.Text("nil was given"))
+	err := vaultsql.DecodeJSON([]byte(`{"Nick": `+reference+`}`), &mine)
+	must.Same(t, "the status", 400, httpserver.StatusOf(err))
+}
+
 // View is the value, or else the mask.
 func TestView(t *testing.T) {
 	t.Parallel()
