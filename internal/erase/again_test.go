@@ -33,6 +33,7 @@ type restored struct {
 	tenant uuid.UUID
 
 	deleted, rekeyed, kept *vault.Application
+	second                 *vault.ApplicationKey // of kept
 	session                *vault.Session
 	newKey                 string
 }

@@ -17,6 +17,7 @@ func (r *restored) authorize() {
 	r.t.Helper()
 	ctx := r.t.Context()
 	r.deleted, r.rekeyed, r.kept = r.application("Deleted", vault.ApplicationPrivate), r.application("Rekeyed", vault.ApplicationPrivate), r.application("Kept", vault.ApplicationPrivate)
+	r.second = must.Get(r.owner().CreateApplicationKey(ctx, r.kept.ID, vault.ApplicationKeyParams{}))(r.t)
 	public := must.Get(r.Authenticate(ctx, r.application("Public", vault.ApplicationPublic).Key))(r.t)
 	r.session = must.Get(public.CreateSession(ctx))(r.t)
 	must.Do(r.t, r.owner().AuthorizeSession(ctx, vault.SessionGrant{
@@ -38,7 +39,8 @@ func (r *restored) withdraw() {
 	_, byID := r.owner().EraseTokens(ctx, vault.EraseParams{IDs: []string{"erased-by-id"}, Reason: "case 4711"})
 	regenerated, key := r.owner().RegenerateKey(ctx, r.rekeyed.ID)
 	sessions, listed := r.owner().ListSessions(ctx, vault.PageParams{})
-	err := errors.Join(byID, key, listed, r.eraseInTx("erased-in-tx"), r.owner().DeleteToken(ctx, "deleted"), r.owner().DeleteApplication(ctx, r.deleted.ID))
+	err := errors.Join(byID, key, listed, r.eraseInTx("erased-in-tx"), r.owner().DeleteToken(ctx, "deleted"), r.owner().DeleteApplication(ctx, r.deleted.ID),
+		r.owner().DeleteApplicationKey(ctx, r.kept.ID, r.second.ID))
 	if err != nil || len(sessions.Data) != 1 {
 		r.t.Fatal(sessions, err)
 	}
@@ -66,7 +68,7 @@ func (r *restored) working() map[string]bool {
 	r.t.Helper()
 	works := map[string]bool{}
 	for name, key := range map[string]string{
-		"deleted": r.deleted.Key, "rekeyed": r.rekeyed.Key, "kept": r.kept.Key, "session": r.session.SessionKey,
+		"deleted": r.deleted.Key, "rekeyed": r.rekeyed.Key, "kept": r.kept.Key, "second": r.second.Key, "session": r.session.SessionKey,
 	} {
 		_, err := r.Authenticate(r.t.Context(), key)
 		if err != nil && !errors.Is(err, vault.ErrUnauthenticated) {
@@ -78,7 +80,7 @@ func (r *restored) working() map[string]bool {
 }
 
 // withdrawn maps each key to whether it works at the end.
-var withdrawn = map[string]bool{"deleted": false, "rekeyed": false, "kept": true, "session": false}
+var withdrawn = map[string]bool{"deleted": false, "rekeyed": false, "kept": true, "second": false, "session": false}
 
 // After a restore, one of each kind that was withdrawn since the backup is withdrawn
 // again.
@@ -99,9 +101,9 @@ func TestWithdrawalsAreAppliedAgain(t *testing.T) {
 			if s, err := r.EvidenceStatus(); err != nil || !s.LacksErasures || !strings.Contains(s.Wrong(), "erasures") {
 				t.Errorf("after the restore: %+v, %v", s, err)
 			}
-			all := vault.ErasedAgain{Erased: 5, Count: 4, Applications: 1, Keys: 1, Sessions: 1}
+			all := vault.ErasedAgain{Erased: 5, Count: 4, Applications: 1, Keys: 2, Sessions: 1}
 			r.checkAgain(all, file, true)
-			if diff := cmp.Diff(map[string]bool{"deleted": true, "rekeyed": true, "kept": true, "session": true}, r.working()); diff != "" || len(r.there()) != 5 {
+			if diff := cmp.Diff(map[string]bool{"deleted": true, "rekeyed": true, "kept": true, "second": true, "session": true}, r.working()); diff != "" || len(r.there()) != 5 {
 				t.Fatalf("the restore and a dry run brought back %q and (-want +got):\n%s", r.there(), diff)
 			}
 			if s, err := r.EvidenceStatus(); err != nil || !s.LacksErasures {
