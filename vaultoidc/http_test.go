@@ -24,7 +24,7 @@ import (
 // served is a vault behind its REST API, with a provider as its issuer.
 type served struct {
 	*vaulttest.Vault
-	t   *testing.T
+	t   testing.TB
 	p   *provider
 	v   *Verifier
 	api http.Handler
@@ -44,7 +44,7 @@ func (r *records) Write(line []byte) (int, error) {
 }
 
 // newServed returns a vault with the clock of its provider.
-func newServed(t *testing.T) *served {
+func newServed(t testing.TB) *served {
 	t.Helper()
 	s := &served{t: t, p: all(t)}
 	s.v = verifier(t, s.p)
@@ -263,4 +263,34 @@ func TestRequestLogHasNoJWT(t *testing.T) {
 			must.Lack(t, "the request log", s.log.text.String(), part)
 		}
 	}
+}
+
+// BenchmarkRequests sends requests to the REST API with an API key and with a JWT that
+// is remembered, in turns, and reports how many requests with the JWT there are for one
+// with the key in the same time.
+func BenchmarkRequests(b *testing.B) {
+	s := newServed(b)
+	app := s.application(map[string]any{"sub": "repo:acme/shop"})
+	k := must.Get(s.Owner.CreateApplicationKey(b.Context(), app.ID, vault.ApplicationKeyParams{}))(b)
+	jwt := app.ID.String() + ":" + s.p.sign(b, "rsa", rsaKey(), nil)
+	const batch = 200
+	send := func(key string) time.Duration {
+		began := time.Now()
+		for range batch {
+			if resp, text := s.do(http.MethodPost, "/detokenize", "SVC-API-KEY", key); resp.StatusCode != http.StatusOK {
+				b.Fatal(text)
+			}
+		}
+		return time.Since(began)
+	}
+	send(k.Key)
+	send(jwt)
+	var byKey, byJWT time.Duration
+	for b.Loop() {
+		byKey += send(k.Key)
+		byJWT += send(jwt)
+	}
+	b.ReportMetric(float64(byKey)/float64(byJWT), "jwt/key")
+	b.ReportMetric(float64(b.N*batch)/byKey.Seconds(), "key/s")
+	b.ReportMetric(float64(b.N*batch)/byJWT.Seconds(), "jwt/s")
 }
