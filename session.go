@@ -62,8 +62,9 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 // The client cannot grant more than it has: each permission only where it holds it,
 // and no transform that shows more than the client sees by reading or using. This
 // is checked again at each use. When the client loses rights, the session loses
-// them too. When the client's application is deleted, expires or gets a new key,
-// the session ends.
+// them too. The session ends with the client's application, and with the key or the
+// identity that the client has shown. A client with a JWT authorizes a session for at
+// most 24 hours, also through code that it runs.
 func (c *Client) AuthorizeSession(ctx context.Context, g SessionGrant) error {
 	return runErr(ctx, c, &core.VerbAuthorizeSession, func(ctx context.Context, op *core.Op) error {
 		rights := core.Rights{Permissions: as[string](g.Permissions), Rules: accessRules(g.Rules)}

@@ -24,7 +24,8 @@ const rememberFor = 5 * time.Minute
 // jwtSkew is how long after its end a JWT may still be used, because clocks differ.
 const jwtSkew = time.Minute
 
-// maxRemembered is how many JWTs a node remembers. Beyond it, all are forgotten.
+// maxRemembered is how many JWTs a node remembers. Each further JWT takes the place of
+// another one.
 const maxRemembered = 10_000
 
 // workload is what a verified JWT says about its sender.
