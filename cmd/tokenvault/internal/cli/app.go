@@ -8,8 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,7 +257,22 @@ func manifestParams(m *manifest.Manifest) (vault.ApplicationParams, error) {
 	if err := decodeArray(m.Identities, &p.Identities); err != nil {
 		return p, fmt.Errorf("identities: %w", err)
 	}
-	return p, nil
+	return p, checkNumbers(m.Identities)
+}
+
+// checkNumbers refuses numbers that are not integers. An identity compares the text of
+// a number, and YAML does not keep it: 1.0 becomes 1.
+func checkNumbers(identities []any) error {
+	for _, id := range identities {
+		id, _ := id.(map[string]any)
+		claims, _ := id["claims"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(claims)) {
+			if _, ok := claims[name].(float64); ok {
+				return fmt.Errorf("identities: the claim %s must be an integer, because YAML does not keep the text of other numbers; use tokenvault app create --identities, or the REST API", name)
+			}
+		}
+	}
+	return nil
 }
 
 // decodeArray decodes a part of a manifest as the API decodes it.
