@@ -156,6 +156,7 @@ func TestTargetsArePaths(t *testing.T) {
 		{"POST", url.URL{Path: "https://evil.test/v1"}, Target{}},
 		{"POST", url.URL{Path: "evil.test/v1"}, Target{}},
 		{"POST", url.URL{Opaque: "//evil.test/v1"}, Target{}},
+		{"POST", url.URL{Opaque: "/v1"}, Target{}},
 		{"CONNECT", url.URL{}, Target{}},
 		{"CONNECT", url.URL{Path: "/v1"}, Target{}},
 	} {

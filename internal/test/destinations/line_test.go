@@ -190,7 +190,8 @@ func TestBasicCredentials(t *testing.T) {
 	g.answer = func(rw http.ResponseWriter, r *http.Request, _ string) {
 		value := r.Header.Get("Authorization")
 		rw.Header().Set("X-Auth", value)
-		_, password, _ := r.BasicAuth()
+		plain, _ := base64.StdEncoding.DecodeString(value[strings.LastIndex(value, " ")+1:]) // r.BasicAuth takes one space only
+		_, password, _ := strings.Cut(string(plain), ":")
 		fmt.Fprintln(rw, value)
 		for _, coding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 			for _, around := range []string{"", "x", "xy", "xyz"} {
@@ -204,6 +205,9 @@ func TestBasicCredentials(t *testing.T) {
 		{"bAsIc  " + encode([]byte("{{secret}}:{{ odd }}")), "bAsIc  " + encode([]byte("sk_live_secret:p??ss>>wörd~~"))},
 		{"Basic " + strings.TrimRight(encode([]byte("xy:{{ secret }}")), "=") + "=", ""}, // too much padding
 		{"Basic " + base64.RawStdEncoding.EncodeToString([]byte("x:{{ secret }}")), ""},
+		{"Basic " + base64.URLEncoding.EncodeToString([]byte("~?>:{{ secret }}")), ""},
+		{"Basic " + strings.Replace(encode([]byte("x:{{ secret }}")), "0=", "1=", 1), ""}, // bits that do not count
+		{"Basic\t" + encode([]byte("x:{{ secret }}")), ""},
 		{"Basic " + encode([]byte("{{ secret }}")), ""},
 		{"Basic " + encode([]byte("x:{{ secret }}\xff")), ""},
 		{"Digest " + encode([]byte("x:{{ secret }}")), ""},
