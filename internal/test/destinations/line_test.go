@@ -185,6 +185,7 @@ func TestBasicCredentials(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
 	given.Create(t, g.Private, vault.TokenParams{ID: "odd", Type: vault.TypeGeneric, Data: "p??ss>>wörd~~"})
+	given.Create(t, g.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "abcde"})
 	given.Create(t, g.Private, vault.TokenParams{ID: "line", Type: vault.TypeGeneric, Data: "two\nlines"})
 	encode := base64.StdEncoding.EncodeToString
 	g.answer = func(rw http.ResponseWriter, r *http.Request, _ string) {
@@ -200,17 +201,18 @@ func TestBasicCredentials(t *testing.T) {
 		}
 	}
 	c := g.client(t, g.pass)
-	for _, test := range []struct{ header, want string }{
-		{"Basic " + encode([]byte("x:{{ secret }}")), "Basic " + encode([]byte("x:sk_live_secret"))},
-		{"bAsIc  " + encode([]byte("{{secret}}:{{ odd }}")), "bAsIc  " + encode([]byte("sk_live_secret:p??ss>>wörd~~"))},
-		{"Basic " + strings.TrimRight(encode([]byte("xy:{{ secret }}")), "=") + "=", ""}, // too much padding
-		{"Basic " + base64.RawStdEncoding.EncodeToString([]byte("x:{{ secret }}")), ""},
-		{"Basic " + base64.URLEncoding.EncodeToString([]byte("~?>:{{ secret }}")), ""},
-		{"Basic " + strings.Replace(encode([]byte("x:{{ secret }}")), "0=", "1=", 1), ""}, // bits that do not count
-		{"Basic\t" + encode([]byte("x:{{ secret }}")), ""},
-		{"Basic " + encode([]byte("{{ secret }}")), ""},
-		{"Basic " + encode([]byte("x:{{ secret }}\xff")), ""},
-		{"Digest " + encode([]byte("x:{{ secret }}")), ""},
+	for _, test := range []struct{ header, want, token string }{
+		{"Basic " + encode([]byte("x:{{ secret }}")), "Basic " + encode([]byte("x:sk_live_secret")), "secret"},
+		{"bAsIc  " + encode([]byte("{{secret}}:{{ odd }}")), "bAsIc  " + encode([]byte("sk_live_secret:p??ss>>wörd~~")), "secret"},
+		{"Basic " + encode([]byte("x:{{ short }}")), "Basic " + encode([]byte("x:abcde")), "short"}, // too short to be searched for on its own
+		{"Basic " + strings.TrimRight(encode([]byte("xy:{{ secret }}")), "=") + "=", "", ""},        // too much padding
+		{"Basic " + base64.RawStdEncoding.EncodeToString([]byte("x:{{ secret }}")), "", ""},
+		{"Basic " + base64.URLEncoding.EncodeToString([]byte("~?>:{{ secret }}")), "", ""},
+		{"Basic " + strings.Replace(encode([]byte("x:{{ secret }}")), "0=", "1=", 1), "", ""}, // bits that do not count
+		{"Basic\t" + encode([]byte("x:{{ secret }}")), "", ""},
+		{"Basic " + encode([]byte("{{ secret }}")), "", ""},
+		{"Basic " + encode([]byte("x:{{ secret }}\xff")), "", ""},
+		{"Digest " + encode([]byte("x:{{ secret }}")), "", ""},
 	} {
 		for name, send := range map[string]func() (http.Header, string){
 			"the forward proxy": func() (http.Header, string) {
@@ -250,8 +252,8 @@ func TestBasicCredentials(t *testing.T) {
 					}
 				}
 			}
-			scheme, rest, _ := strings.Cut(header.Get("X-Auth"), " ")
-			must.Same(t, name+": the header", []string{"basic", "{{ secret }}"}, []string{strings.ToLower(scheme), strings.TrimSpace(rest)})
+			scheme := test.want[:strings.LastIndex(test.want, " ")+1]
+			given.Same(t, name+": the header", header.Get("X-Auth"), scheme+"{{ "+test.token+" }}")
 		}
 	}
 	for name, header := range map[string]http.Header{
@@ -262,5 +264,12 @@ func TestBasicCredentials(t *testing.T) {
 	}
 	must.Get(g.charge(t.Context(), g.key, vault.ProxyCall{Header: http.Header{"Proxy-Authorization": {"Basic " + encode([]byte("x:{{ secret }}"))}, "X-A": {"Basic " + encode([]byte("x:{{ secret }}")), "{{ secret }}"}}}))(t)
 	given.Same(t, "Proxy-Authorization", g.got.Header.Get("Proxy-Authorization"), "")
-	given.Same(t, "another header", slices.Equal(g.got.Header["X-A"], []string{"Basic " + encode([]byte("x:{{ secret }}")), "sk_live_secret"}), true)
+	base := &http.Transport{TLSClientConfig: g.cert}
+	defer base.CloseIdleConnections()
+	req, sent := g.request(t, "GET", "/", nil), []string{"Basic " + encode([]byte("x:{{ secret }}")), "Bearer {{ secret }}"}
+	req.Header = http.Header{"Authorization": {"Bearer {{ secret }}"}, "Proxy-Authorization": sent}
+	proxied := g.got.Header
+	do(t, &http.Client{Transport: g.key.RoundTripper(base)}, req)
+	given.Same(t, "Proxy-Authorization of a RoundTripper", fmt.Sprint(g.got.Header["Proxy-Authorization"], g.got.Header["Authorization"]), fmt.Sprint(sent, []string{"Bearer sk_live_secret"}))
+	given.Same(t, "another header", slices.Equal(proxied["X-A"], []string{"Basic " + encode([]byte("x:{{ secret }}")), "sk_live_secret"}), true)
 }
