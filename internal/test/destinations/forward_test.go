@@ -620,13 +620,14 @@ func TestForwardProxyRateLimit(t *testing.T) {
 }
 
 // A session that ends while its tunnel is open is dead at once, and so is a key that
-// loses its rule with destinations.
+// loses its rule with destinations. The connection to the destination is open too.
 func TestForwardProxyRevocation(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, vault.Config{})
 	s := must.Get(g.Public.CreateSession(t.Context()))(t)
 	must.Do(t, g.Private.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: s.Nonce, Rules: []vault.AccessRule{bound(1, "/", g.to)}}))
 	app, key := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
+	narrowed, other := g.NewApplication(t, g.Owner, vault.ApplicationPrivate, []vault.AccessRule{bound(1, "/", g.to)})
 	for name, test := range map[string]struct {
 		key    string
 		revoke func() error
@@ -642,18 +643,23 @@ func TestForwardProxyRevocation(t *testing.T) {
 		"rule": {key, func() error {
 			return must.Err(g.Owner.PatchApplication(t.Context(), app.ApplicationID(), map[string]any{"rules": nil, "permissions": []string{"token:use"}}))
 		}, 403},
+		"method": {other, func() error {
+			return must.Err(g.Owner.PatchApplication(t.Context(), narrowed.ApplicationID(), map[string]any{"rules": []vault.AccessRule{bound(1, "/", "POST "+g.to)}}))
+		}, 403},
 	} {
 		c := g.tunnelTo(t, test.key, g.to)
 		read := bufio.NewReader(c)
 		send := func() int {
-			fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", g.to)
+			fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer {{ secret }}\r\n\r\n", g.to)
 			res := must.Get(http.ReadResponse(read, nil))(t)
 			_, _ = io.Copy(io.Discard, res.Body)
 			return res.StatusCode
 		}
 		given.Same(t, name+", before", send(), 200)
 		must.Do(t, test.revoke())
+		g.got = nil
 		given.Same(t, name+", after", send(), test.status)
+		given.Same(t, name+": it arrived after all", g.got != nil, false)
 	}
 }
 
