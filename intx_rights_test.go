@@ -172,14 +172,16 @@ var bad = map[string]func(t *testing.T, s *shop){
 				break
 			}
 		}
-		must.Match(t, "it could be committed", tx.Commit(), must.Text(""))
+		if err := tx.Commit(); !errors.Is(err, sql.ErrTxDone) && !errors.Is(err, context.Canceled) {
+			t.Errorf("it could be committed: %v", err)
+		}
 	},
 	"a commit that fails": func(t *testing.T, s *shop) {
 		s.exec(t, s.DB, `CREATE TABLE parts (id integer PRIMARY KEY, of integer REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)`)
 		tx := s.begin(t)
 		given.Create(t, s.Owner.InTx(tx).Client, aCard("card"))
 		s.exec(t, tx, `INSERT INTO parts (id, of) VALUES (1, 77)`)
-		must.Match(t, "the commit did not fail", tx.Commit(), must.Text(""))
+		must.Match(t, "the commit did not fail", tx.Commit(), must.Text("constraint"))
 		_ = tx.Rollback()
 	},
 	"that may not write": func(t *testing.T, s *shop) {
@@ -201,8 +203,8 @@ var bad = map[string]func(t *testing.T, s *shop){
 		c := s.Owner.InTx(tx)
 		given.Create(t, c.Client, aCard("card"))
 		s.lose(t, tx)
-		must.Match(t, "a token was created on a lost connection", must.Err(c.CreateToken(t.Context(), aCard("next"))), must.Text(""))
-		must.Match(t, "it could be committed", tx.Commit(), must.Text(""))
+		must.Match(t, "a token was created on a lost connection", must.Err(c.CreateToken(t.Context(), aCard("next"))), must.Text("postgres: "))
+		must.Match(t, "it could be committed", tx.Commit(), must.Text("conn"))
 	},
 }
 

@@ -138,12 +138,18 @@ func TestMasterKeyText(t *testing.T) {
 	parsed := must.Get(vault.ParseKey("\n " + key.Text() + " \n"))(t)
 	sealed := must.Get(key.Encrypt([]byte("x"), []byte("ad")))(t)
 	given.Same(t, "the parsed key opens", string(must.Get(parsed.Decrypt(sealed, []byte("ad")))(t)), "x")
-	must.Match(t, "opens with other associated data", must.Err(parsed.Decrypt(sealed, []byte("other"))), must.Text(""))
+	must.Match(t, "opens with other associated data", must.Err(parsed.Decrypt(sealed, []byte("other"))), must.Text("decryption failed"))
 	text := key.Text()
-	for name, bad := range map[string]string{"empty": "", "no prefix": text[9:], "cut off": text[:len(text)-1], "mistyped": text[:20] + string("12"[btoi(text[20] == '1')]) + text[21:], "longer": text + "1"} {
-		_, err := vault.ParseKey(bad)
+	for name, bad := range map[string]struct{ text, want string }{
+		"empty":     {"", "the master key is empty"},
+		"no prefix": {text[9:], "a master key must start with vaultkey_"},
+		"cut off":   {text[:len(text)-1], "mistyped"},
+		"mistyped":  {text[:20] + string("12"[btoi(text[20] == '1')]) + text[21:], "mistyped"},
+		"longer":    {text + "1", "mistyped"},
+	} {
+		_, err := vault.ParseKey(bad.text)
 		given.WantSilent(t, err, text[9:])
-		must.Match(t, name+": taken", err, must.Text(""))
+		must.Match(t, name+": taken", err, must.Text(bad.want))
 	}
 	for _, shown := range []string{key.String(), fmt.Sprintf("%#v", key)} {
 		must.Lack(t, "the printed key", shown, text[9:])

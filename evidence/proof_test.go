@@ -51,10 +51,10 @@ func TestEveryByteOfAProofMatters(t *testing.T) {
 	for i := range text {
 		bad := slices.Clone(text)
 		bad[i] ^= 1
-		must.Match(t, fmt.Sprintf("byte %d (%q) may become %q", i, text[i], bad[i]), VerifyProof(bad, w.vkey), must.Text(""))
-		must.Match(t, fmt.Sprintf("a proof may end after %d bytes", i), VerifyProof(text[:i], w.vkey), must.Text(""))
+		must.Match(t, fmt.Sprintf("byte %d (%q) may become %q", i, text[i], bad[i]), VerifyProof(bad, w.vkey), must.Text("evidence: "))
+		must.Match(t, fmt.Sprintf("a proof may end after %d bytes", i), VerifyProof(text[:i], w.vkey), must.Text("evidence: not a "))
 	}
-	must.Match(t, "an invalid key is accepted", VerifyProof(text, "no key"), must.Text(""))
+	must.Match(t, "an invalid key is accepted", VerifyProof(text, "no key"), must.Text("malformed verifier id"))
 }
 
 // TestProofWithAnotherHeadIsRefused combines parts of two genuine proofs.
@@ -75,7 +75,7 @@ func TestProofWithAnotherHeadIsRefused(t *testing.T) {
 	if _, err := a.check(testOrigin, open([]byte(a.extra.Note)), open([]byte(a.extra.Note))); err == nil {
 		t.Error("the vault's tree passes for a tenant's")
 	}
-	must.Fail(a.check("other", open(a.note), open([]byte(a.extra.Note))))(t, "another origin is accepted", must.Text(""))
+	must.Fail(a.check("other", open(a.note), open([]byte(a.extra.Note))))(t, "another origin is accepted", must.Text("its origin is not of this key"))
 }
 
 // TestIndependentLibraryAgrees checks roots, proofs and notes with an independent
@@ -121,7 +121,7 @@ func TestCheckpoint(t *testing.T) {
 	for i := range msg {
 		bad := slices.Clone(msg)
 		bad[i] ^= 1
-		must.Fail(OpenCheckpoint(bad, key))(t, fmt.Sprintf("byte %d (%q) may become %q", i, msg[i], bad[i]), must.Text(""))
+		must.Fail(OpenCheckpoint(bad, key))(t, fmt.Sprintf("byte %d (%q) may become %q", i, msg[i], bad[i]), must.Text("evidence: "))
 	}
 	// The last character of a signature has two unused bits.
 	i := bytes.LastIndexByte(msg, '=') - 1
@@ -152,6 +152,6 @@ func TestOrigins(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"other", testOrigin + "/1", testOrigin + "/02", testOrigin + "/-3", testOrigin + "/x", testOrigin + "/"} {
-		must.Fail(Restores(testOrigin, bad))(t, bad+" is accepted", must.Text(""))
+		must.Fail(Restores(testOrigin, bad))(t, bad+" is accepted", must.Text("its origin is not of this key"))
 	}
 }

@@ -338,14 +338,15 @@ func TestVerifyCannotTell(t *testing.T) {
 	for name, c := range map[string]struct {
 		bundle io.Reader
 		vkey   string
+		want   string
 	}{
-		"empty":         {bytes.NewReader(nil), w.vkey},
-		"not a bundle":  {bytes.NewReader([]byte("GIF89a\n\n\n")), w.vkey},
-		"no key":        {bytes.NewReader(bundle), ""},
-		"long line":     {bytes.NewReader(append(slices.Clone(bundle), bytes.Repeat([]byte("x"), 2*maxLine)...)), w.vkey},
-		"failing input": {iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(bundle))), w.vkey},
+		"empty":         {bytes.NewReader(nil), w.vkey, "evidence: not a bundle"},
+		"not a bundle":  {bytes.NewReader([]byte("GIF89a\n\n\n")), w.vkey, "evidence: not a bundle"},
+		"no key":        {bytes.NewReader(bundle), "", "evidence: the key: "},
+		"long line":     {bytes.NewReader(append(slices.Clone(bundle), bytes.Repeat([]byte("x"), 2*maxLine)...)), w.vkey, "a line has more than 1048576 bytes"},
+		"failing input": {iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(bundle))), w.vkey, "reading the bundle: timeout"},
 	} {
-		must.Fail(Verify(c.bundle, c.vkey, nil))(t, name, must.Text(""))
+		must.Fail(Verify(c.bundle, c.vkey, nil))(t, name, must.Text(c.want))
 	}
 }
 

@@ -443,5 +443,5 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %v, %v", field, ids, err)
 		}
 	}
-	must.Fail(vaultsql.Lookup(t.Context(), v.Private, 3, "Email", "x"))(t, "a row that is not a struct was accepted", must.Text(""))
+	must.Fail(vaultsql.Lookup(t.Context(), v.Private, 3, "Email", "x"))(t, "a row that is not a struct was accepted", must.Text("the row must be a struct"))
 }

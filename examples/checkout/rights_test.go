@@ -129,8 +129,8 @@ func TestRunPrintsTheAddress(t *testing.T) {
 	if !out.contains("Ctrl-C") {
 		t.Error("the line is incomplete")
 	}
-	for _, bad := range [][]string{{"-nope"}, {"-shop", "nowhere"}} {
-		must.Match(t, fmt.Sprint(bad, " was accepted"), run(t.Context(), bad, io.Discard, io.Discard), must.Text(""))
+	for want, bad := range map[string][]string{"flag provided but not defined": {"-nope"}, "missing port in address": {"-shop", "nowhere"}} {
+		must.Match(t, fmt.Sprint(bad, " was accepted"), run(t.Context(), bad, io.Discard, io.Discard), must.Text(want))
 	}
 }
 

@@ -63,7 +63,7 @@ sold out
 func TestPersistentDatabaseNeedsAKey(t *testing.T) {
 	t.Parallel()
 	err := run(t.Context(), filepath.Join(t.TempDir(), "shop.db"), "", &strings.Builder{})
-	must.Match(t, "the shop opened without a key", err, must.Text(""))
+	must.Match(t, "the shop opened without a key", err, must.Text("needs -key"))
 }
 
 // TestShopLeaksNothing searches for the card of a customer in everything

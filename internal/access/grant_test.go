@@ -78,5 +78,5 @@ func TestNewRefusesDamagedGrants(t *testing.T) {
 			t.Errorf("%s: New = %v, %v, want an error", name, g, err)
 		}
 	}
-	must.Fail(New(nil, []string{"token:everything"}))(t, "an unknown permission is accepted", must.Text(""))
+	must.Fail(New(nil, []string{"token:everything"}))(t, "an unknown permission is accepted", must.Text("must be a known permission"))
 }

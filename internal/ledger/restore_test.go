@@ -93,7 +93,7 @@ func TestRestore(t *testing.T) {
 	if report := r.verify(l); report.OK() || !slices.Contains(verdictsOf(report), evidence.Truncated) {
 		t.Errorf("before AcceptRestore: %v", verdictsOf(report))
 	}
-	must.Fail(l.AcceptRestore(t.Context(), " "))(t, "a restore without a reason was accepted", must.Text(""))
+	must.Fail(l.AcceptRestore(t.Context(), " "))(t, "a restore without a reason was accepted", must.Text("a restore needs a reason"))
 	first := must.Get(l.AcceptRestore(t.Context(), "disk failure"))(t)
 	if !strings.HasPrefix(string(first), origin+"/2\n") {
 		t.Errorf("the first note is %q", first)
@@ -231,7 +231,7 @@ func TestHangingAnchor(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	must.Match(t, "Close returned no error for a hanging anchor", l.Close(ended), must.Text(""))
+	must.Match(t, "Close returned no error for a hanging anchor", l.Close(ended), must.Text("an anchor does not respond"))
 	close(h.stop)
 	must.Do(t, l.Close(context.Background()))
 }
@@ -275,16 +275,20 @@ func TestKeyChange(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for name, change := range map[string]func(*Config){
-		"no name":      func(c *Config) { c.Name = "" },
-		"a bad name":   func(c *Config) { c.Name = "a b" },
-		"another name": func(c *Config) { c.Name = "other" },
-		"no signer":    func(c *Config) { c.Signers = nil },
-		"no key":       func(c *Config) { c.Keys = nil },
+	const name, key = "evidence: an origin has 1 to 255 bytes", "evidence: a signer and its key are required"
+	for what, is := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"no name":      {func(c *Config) { c.Name = "" }, name},
+		"a bad name":   {func(c *Config) { c.Name = "a b" }, name},
+		"another name": {func(c *Config) { c.Name = "other" }, `and the origin "other"`},
+		"no signer":    {func(c *Config) { c.Signers = nil }, key},
+		"no key":       {func(c *Config) { c.Keys = nil }, key},
 	} {
 		c := r.config(r.store)
-		change(&c)
-		must.Fail(Open(t.Context(), c))(t, name+": no error", must.Text(""))
+		is.change(&c)
+		must.Fail(Open(t.Context(), c))(t, what+": no error", must.Text(is.want))
 	}
 }
 

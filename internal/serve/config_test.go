@@ -19,19 +19,46 @@ import (
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for _, bad := range [][]string{
-		{"-nope"}, {"extra"}, {"-tls-cert", "x"}, {"-tls-key", "x"}, {"-prefix", "a b"}, {"-db", ""}, {"-key-file", ""}, {"-credentials", ""},
-		{"-rotate-keys", "acme"}, {"-pooler"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
-		{"-new-tenant", ""}, {"-new-tenant="}, {"-rotate-keys", ""},
-		{"-console-url", "console.example"}, {"-console-url", "ftp://console.example"}, {"-console-url", "https://x/?a=b"},
-		{"-console", "", "-console-url", "https://console.example"}, {"-console", "8081"}, {"-console", "", "-console-header", "X-User"},
-		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"}, {"-console-header", "X-User", "-allow-private-egress"},
-		{"-addr", "8080"}, {"-drain-delay", "-1s"}, {"-shutdown-timeout", "-1s"}, {"-drain-delay", "5"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
-		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
-		{"-log-retention", "1h"}, {"-log-retention", "365d"}, {"-metrics-addr", "9090"}, {"-forward", "8888"}, {"-evidence-verify-every", "0"},
-		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}, {"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"},
+	const everything = "--console-url, --console-link-file, --console-header, --console-proxies and --console-oidc need --console"
+	for want, all := range map[string][][]string{
+		"flag provided but not defined: -nope":                   {{"-nope"}},
+		"the program takes flags only":                           {{"extra"}},
+		"--tls-cert and --tls-key must be given together":        {{"-tls-cert", "x"}, {"-tls-key", "x"}},
+		"--tls-cert and --tls-key: open no-such-file: no such":   {{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"}},
+		"Options.Prefix may contain only letters":                {{"-prefix", "a b"}},
+		"--db and --key-file must not be empty":                  {{"-db", ""}, {"-key-file", ""}},
+		"--credentials must not be empty":                        {{"-credentials", ""}},
+		"--rotate-keys takes the id of a tenant":                 {{"-rotate-keys", "acme"}},
+		"-rotate-keys must not be empty":                         {{"-rotate-keys", ""}},
+		"--pooler needs a postgres:// URL in --db":               {{"-pooler"}},
+		"--new-tenant and --rotate-keys cannot be combined":      {{"-rotate-keys", everyTenant, "-new-tenant", "Acme"}},
+		"-new-tenant must not be empty":                          {{"-new-tenant", ""}, {"-new-tenant="}},
+		"--console-url must be a URL such as":                    {{"-console-url", "console.example"}, {"-console-url", "ftp://console.example"}, {"-console-url", "https://x/?a=b"}},
+		everything:                                               {{"-console", "", "-console-url", "https://console.example"}, {"-console", "", "-console-header", "X-User"}},
+		"--console must be an address such as":                   {{"-console", "8081"}},
+		"--console-proxies needs --console-header":               {{"-console-proxies", "10.0.0.1"}},
+		"for flag -console-proxies: takes addresses":             {{"-console-header", "X-User", "-console-proxies", "proxy.example"}},
+		"--console-header-role: a role is":                       {{"-console-header-role", "root"}},
+		"--console-header cannot be used with --allow-private":   {{"-console-header", "X-User", "-allow-private-egress"}},
+		"--addr must be an address such as":                      {{"-addr", "8080"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}},
+		"--drain-delay and --shutdown-timeout must not be":       {{"-drain-delay", "-1s"}, {"-shutdown-timeout", "-1s"}},
+		"for flag -drain-delay: parse error":                     {{"-drain-delay", "5"}},
+		`"shop.example" in Options.Origins is not an origin`:     {{"-cors-origins", "shop.example"}},
+		"for flag -cors-origins: a part of the list is empty":    {{"-cors-origins", "https://a.example,,"}},
+		"--rate-limit and --rate-burst must not be negative":     {{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}},
+		"--rate-burst needs --rate-limit":                        {{"-rate-burst", "10"}},
+		"--max-conns must be at least 2":                         {{"-max-conns", "1"}},
+		"--log-format must be text or json":                      {{"-log-format", "xml"}},
+		"--modules: stat no-such-folder":                         {{"-modules", "no-such-folder"}},
+		"for flag -log-retention: must be a time of at least":    {{"-log-retention", "1h"}, {"-log-retention", "365d"}},
+		"--metrics-addr must be an address such as":              {{"-metrics-addr", "9090"}},
+		"--forward must be an address such as":                   {{"-forward", "8888"}},
+		"--evidence-verify-every must be at least 1m":            {{"-evidence-verify-every", "0"}},
+		"for flag -trusted-proxy: takes addresses and networks,": {{"-trusted-proxy", "proxy.example"}, {"-trusted-proxy", "10.0.0.0/40"}},
 	} {
-		must.Fail(parseFlags(bad, io.Discard))(t, fmt.Sprintf("%v was accepted", bad), must.Text(""))
+		for _, bad := range all {
+			must.Fail(parseFlags(bad, io.Discard))(t, fmt.Sprintf("%v was accepted", bad), must.Text(want))
+		}
 	}
 	c, err := parseFlags([]string{"-allow-private-egress", "-prefix", "BT-"}, io.Discard)
 	if err != nil || !c.AllowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {

@@ -32,7 +32,7 @@ func TestLogSinkFlags(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"a", "=stdout", "a=", "a=stderr", "a=file:", "a=stdout,cef", "a=ftp://x"} {
-		must.Match(t, bad+" is not refused", new(sinkList).set(bad), must.Text(""))
+		must.Match(t, bad+" is not refused", new(sinkList).set(bad), must.Text("must be NAME=DEST[,FORMAT]"))
 	}
 }
 
@@ -62,8 +62,16 @@ func TestSinkHeaders(t *testing.T) {
 		}
 	}
 	write("A: b")
-	for _, bad := range [][]string{{"-log-sink-headers", "siem=" + file}, {"-log-sink", "siem=stdout", "-log-sink-headers", "siem=" + file}, {"-log-sink-headers", "siem="}} {
-		must.Fail(parseFlags(bad, io.Discard))(t, fmt.Sprintf("%v was accepted", bad), must.Text(""))
+	const noSink = "no --log-sink with a URL has the name siem"
+	for _, bad := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-log-sink-headers", "siem=" + file}, noSink},
+		{[]string{"-log-sink", "siem=stdout", "-log-sink-headers", "siem=" + file}, noSink},
+		{[]string{"-log-sink-headers", "siem="}, "must be NAME=FILE"},
+	} {
+		must.Fail(parseFlags(bad.args, io.Discard))(t, fmt.Sprintf("%v was accepted", bad.args), must.Text(bad.want))
 	}
 }
 

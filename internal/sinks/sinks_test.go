@@ -402,7 +402,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		v, _ := w.node(t, true)
 		w.dest.set(outOfReach)
 		for range 3 {
-			must.Match(t, "no error", v.SendLogs(t.Context()), must.Text(""))
+			must.Match(t, "no error", v.SendLogs(t.Context()), must.Text("the log sink siem: out of reach"))
 			w.clock.Advance(time.Hour)
 		}
 		health := v.SinkHealth()["siem"]

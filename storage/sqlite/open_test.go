@@ -56,9 +56,9 @@ func TestSettings(t *testing.T) {
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	f := must.Get(locate(newPath(t)))(t)
-	for _, wrong := range []setting{{"synchronous", "7"}, {"no_such_pragma", "1"}} {
+	for want, wrong := range map[string]setting{"PRAGMA synchronous is 0 and cannot be set to 7": {"synchronous", "7"}, "PRAGMA no_such_pragma: ": {"no_such_pragma", "1"}} {
 		db := must.Get(f.open([]setting{wrong}, 1))(t)
-		must.Fail(connect(t.Context(), db, []setting{wrong}))(t, "PRAGMA "+wrong.name+" was not rejected", must.Text(""))
+		must.Fail(connect(t.Context(), db, []setting{wrong}))(t, "PRAGMA "+wrong.name+" was not rejected", must.Text(want))
 		must.Do(t, db.Close())
 	}
 }

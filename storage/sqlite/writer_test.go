@@ -402,7 +402,7 @@ func TestHoldSeesEveryChangeOfItsRecord(t *testing.T) {
 			fail := func(w *writer) error {
 				return errors.Join(w.applyChange(update()), w.hold(holding(4)), errors.New("broken"))
 			}
-			must.Match(t, "the update has not failed", s.writes.do(t.Context(), call{inside: fail, rows: 1}), must.Text(""))
+			must.Match(t, "the update has not failed", s.writes.do(t.Context(), call{inside: fail, rows: 1}), must.Text("broken"))
 		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestInvalidPatternsAreRejected(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", pattern, err, want)
 		}
 	}
-	must.Fail(Compile(units16(strings.Repeat("(", 1e6)), ""))(t, "groups a million deep were accepted", must.Text(""))
+	must.Fail(Compile(units16(strings.Repeat("(", 1e6)), ""))(t, "groups a million deep were accepted", must.Text("Invalid regular expression"))
 }
 
 // FuzzCompile compiles any pattern and matches it against itself.

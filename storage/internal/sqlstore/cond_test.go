@@ -38,13 +38,17 @@ func TestInvalidConditionsAreRejected(t *testing.T) {
 	for range maxTerms {
 		deep = storage.Not{Cond: deep}
 	}
-	for name, cond := range map[string]storage.Cond{
-		"a time compared as an actor": storage.ByIs{Field: storage.CreatedAt},
-		"an actor compared as a time": storage.TimeIn{Field: storage.ModifiedBy},
-		"no field":                    storage.TimeIn{From: time.Unix(1, 0)},
-		"too many terms":              make(storage.And, maxTerms),
-		"too deep":                    deep,
+	const terms = "storage: a condition has more than 500 terms"
+	for name, c := range map[string]struct {
+		cond storage.Cond
+		want string
+	}{
+		"a time compared as an actor": {storage.ByIs{Field: storage.CreatedAt}, "storage: ByIs compares CreatedBy or ModifiedBy"},
+		"an actor compared as a time": {storage.TimeIn{Field: storage.ModifiedBy}, "storage: TimeIn compares CreatedAt or ModifiedAt"},
+		"no field":                    {storage.TimeIn{From: time.Unix(1, 0)}, "storage: TimeIn compares CreatedAt or ModifiedAt"},
+		"too many terms":              {make(storage.And, maxTerms), terms},
+		"too deep":                    {deep, terms},
 	} {
-		must.Fail(compile(&Dialect{}, storage.ID{}, "t", cond))(t, name+" was not rejected", must.Text(""))
+		must.Fail(compile(&Dialect{}, storage.ID{}, "t", c.cond))(t, name+" was not rejected", must.Text(c.want))
 	}
 }

@@ -81,7 +81,7 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 		"1001_first.sql":  first(`CREATE TABLE a (x INTEGER)`),
 		"1002_second.sql": next(1002, `CREATE TABLE b (x INTEGER); no such statement`),
 	}
-	must.Match(t, "the second migration did not fail", migrate(t.Context(), db, files), must.Text(""))
+	must.Match(t, "the second migration did not fail", migrate(t.Context(), db, files), must.Text("storage: migration 1002: "))
 	must.Same(t, "versions", []int{1001}, versionsOf(t, db))
 	files["1002_second.sql"] = next(1002, `CREATE TABLE b (x INTEGER)`)
 	must.Match(t, "the corrected migration", migrate(t.Context(), db, files), nil)
@@ -94,11 +94,11 @@ func TestInvalidMigrationsAreRejected(t *testing.T) {
 	newer := fstest.MapFS{"1001_first.sql": old["1001_first.sql"], "2001_next.sql": next(2001, `DROP TABLE a`)}
 	must.Do(t, migrate(t.Context(), db, newer))
 	must.Match(t, "a newer major version", migrate(t.Context(), db, old), storage.ErrNewerSchema)
-	for name, files := range map[string]fstest.MapFS{
-		"no migrations":            {},
-		"a name without a version": {"initial.sql": script(``)},
+	for want, files := range map[string]fstest.MapFS{
+		"storage: there are no migrations": {},
+		"does not start with a version":    {"initial.sql": script(``)},
 	} {
-		must.Match(t, name+" was not rejected", migrate(t.Context(), emptyDatabase(t), files), must.Text(""))
+		must.Match(t, want, migrate(t.Context(), emptyDatabase(t), files), must.Text(want))
 	}
 }
 
