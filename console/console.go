@@ -133,7 +133,7 @@ func (o *Options) withDefaults() Options {
 func Handler(v *vault.Vault, opts *Options) http.Handler {
 	h := &handler{
 		vault: v, opts: opts.withDefaults(), mux: http.NewServeMux(), tally: &tally{vault: v},
-		rotations: &rotations{all: map[uuid.UUID]*rotationView{}}, names: &names{all: map[nameKey]knownName{}},
+		rotations: &rotations{all: map[uuid.UUID]*rotationView{}}, names: &names{},
 	}
 	h.live = feeds[span, []byte]{room: 1, follow: h.followOverview}
 	h.logs = feeds[uuid.UUID, []vault.LogEntry]{room: 16, follow: h.followLog}

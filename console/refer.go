@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 )
 
 // ref is a reference on a page: its text, the full text behind it, and a link.
@@ -48,7 +49,7 @@ func idRef(id, href string) ref { return ref{Text: short(id), Full: id, Href: hr
 // so a page does not repeat it within nameAge.
 type names struct {
 	mu  sync.Mutex
-	all map[nameKey]knownName
+	all bounded.Map[nameKey, knownName]
 }
 
 type nameKey struct {
@@ -77,10 +78,7 @@ func (n *names) get(k nameKey) (name string, ok bool) {
 func (n *names) set(k nameKey, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.all) >= maxNames {
-		clear(n.all)
-	}
-	n.all[k] = knownName{name, time.Now()}
+	n.all.Put(maxNames, k, knownName{name, time.Now()})
 }
 
 // forget removes a name from the cache.

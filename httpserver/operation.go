@@ -271,7 +271,7 @@ func decodeReplacement(data []byte, params json.Unmarshaler) error {
 			return bad.Fields
 		}
 		return nil
-	}}
+	}, Optional: []string{"application", "application_id"}}
 	if _, isProxy := params.(*vault.ProxyParams); isProxy {
 		f.Shown = relay.Shown
 	}

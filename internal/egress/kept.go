@@ -19,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 )
 
 // Keep lets requests share connections that [http.Transport] may not have. Transport
@@ -50,9 +52,9 @@ type kept struct {
 
 	mu     sync.Mutex
 	closed bool
-	idle   list.List              // *link, longest idle first
-	byKey  map[linkKey][]*link    // in idle, longest idle first
-	habits map[linkHost]*idleTime // of destinations
+	idle   list.List                        // *link, longest idle first
+	byKey  map[linkKey][]*link              // in idle, longest idle first
+	habits bounded.Map[linkHost, *idleTime] // of destinations
 }
 
 // linkHost is a destination of a tenant.
@@ -84,7 +86,7 @@ type link struct {
 }
 
 func newKept(p *Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *kept {
-	return &kept{Policy: p, dial: dial, byKey: map[linkKey][]*link{}, habits: map[linkHost]*idleTime{}}
+	return &kept{Policy: p, dial: dial, byKey: map[linkKey][]*link{}}
 }
 
 // roundTrip sends a request. It is sent again only if nothing of it was written.
@@ -302,11 +304,8 @@ const maxHabits = 1000
 func (k *kept) habit(host linkHost) *idleTime {
 	h := k.habits[host]
 	if h == nil {
-		if len(k.habits) >= maxHabits {
-			clear(k.habits)
-		}
 		h = &idleTime{safe: firstIdle}
-		k.habits[host] = h
+		k.habits.Put(maxHabits, host, h)
 	}
 	return h
 }

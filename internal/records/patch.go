@@ -21,6 +21,9 @@ type Form struct {
 	// Shown replaces fields that responses show in another form than parameters
 	// have. It may be nil.
 	Shown func(jsonx.Value, *form.Problems) jsonx.Value
+	// Optional are the fields for which null means the same as absent in a
+	// replacement.
+	Optional []string
 }
 
 // shownFields are the fields of responses that are not parameters.
@@ -70,9 +73,9 @@ func (f Form) Replace(data []byte, params json.Unmarshaler) error {
 	if err != nil || v.Kind() != jsonx.Object {
 		return params.UnmarshalJSON(data) // reports the problem
 	}
-	for _, name := range []string{"application", "application_id"} {
+	for _, name := range f.Optional {
 		if v.Get(name).IsNull() {
-			v = v.Without(name) // in a replacement, null is the same as absent
+			v = v.Without(name)
 		}
 	}
 	bad := &form.Problems{}

@@ -1,5 +1,5 @@
-// Package sinks delivers the audit log: in lists, to followers, and to destinations
-// of the operator, such as a file or a SIEM.
+// Package sinks sends the audit log to destinations of the operator, such as a file
+// or a SIEM. Package logs has the lists and followers of callers.
 //
 // A request never waits for a sink, because its entry is in the database when the
 // request returns. A worker for each sink reads the log of every tenant in commit

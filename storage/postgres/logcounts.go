@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
@@ -80,7 +81,7 @@ const maxUncounted = 10_000
 type uncountedLogs struct {
 	never bool // tables are distributed, so the log is counted when it is listed
 	mu    sync.Mutex
-	n     map[storage.ID]int
+	n     bounded.Map[storage.ID, int]
 	moves map[storage.ID]bool // tenants whose mark is being moved
 }
 
@@ -90,10 +91,7 @@ type uncountedLogs struct {
 func (u *uncountedLogs) add(tenant storage.ID, entries int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.n == nil || len(u.n) >= maxUncounted {
-		u.n = map[storage.ID]int{}
-	}
-	u.n[tenant] += entries
+	u.n.Put(maxUncounted, tenant, u.n[tenant]+entries)
 	if u.n[tenant] < countLogsAfter || u.moves[tenant] {
 		return false
 	}

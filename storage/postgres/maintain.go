@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/bounded"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
@@ -85,7 +86,7 @@ type purgePlace struct {
 // all rows that were deleted before.
 type places[P any] struct {
 	mu sync.Mutex
-	at map[storage.ID]P
+	at bounded.Map[storage.ID, P]
 }
 
 // maxPlaces limits the remembered tenants.
@@ -103,10 +104,7 @@ func (p *places[P]) take(tenant storage.ID) P {
 func (p *places[P]) keep(tenant storage.ID, at P) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.at) >= maxPlaces || p.at == nil {
-		p.at = map[storage.ID]P{}
-	}
-	p.at[tenant] = at
+	p.at.Put(maxPlaces, tenant, at)
 }
 
 // Purge implements [storage.Writer]. After the last table it starts again if it did

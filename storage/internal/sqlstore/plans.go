@@ -11,6 +11,9 @@ package sqlstore
 //   - The settings enable_seqscan and enable_bitmapscan are off. The first prevents a
 //     scan of a whole table, which is planned while the table is empty and kept. The
 //     second prevents a bitmap of all entries of an index for a list that needs twenty.
+//   - The setting enable_sort is off in the session that writes log entries of reads,
+//     whose statements look up one row after the other. It does for them what InOrder
+//     does for others.
 //   - InOrder prevents that all rows of a tenant are read by another index and sorted.
 //   - clause.some prevents the same sort under a filter that is expected to be rare: it
 //     makes the filter an inequality, which nearly all rows are expected to meet.
