@@ -226,7 +226,7 @@ func TestSmallBodiesDrawOnAnEighth(t *testing.T) {
 func TestSmallBodiesKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
-		rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+		rnd := rand.New(rand.NewPCG(seed, 0))
 		p := New(1024 * smallCharge)
 		p.memory.patience = 0
 		held, rooms := map[payer]int64{}, []*Room(nil)

@@ -192,7 +192,7 @@ func (m *memory) give(a ask) {
 	m.grantWaiting()
 }
 
-// grantWaiting grants memory to those who wait and for whom there is enough.
+// grantWaiting grants memory to the waiting requests for which there is enough.
 func (m *memory) grantWaiting() {
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *wait) bool {
 		if !m.grant(&w.ask) {
