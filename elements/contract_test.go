@@ -147,3 +147,30 @@ func TestBrandTellsNoDigitEarly(t *testing.T) {
 		must.Same(t, beginning, "unknown,"+brand, p.Value(`log.filter(([name, detail]) => name === 'change' && detail.field === 'number' && !detail.empty).map(([, detail]) => detail.brand).join()`))
 	}
 }
+
+// TestLookOfEachState sets properties of each state, and reads what the frame shows.
+func TestLookOfEachState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	p := w.open(desktop, card)
+	f := p.frame()
+	p.Run(`el.look = {
+		base: {fontSize: '18px', padding: '3px 5px', borderWidth: '2px', outlineColor: 'rgb(9, 9, 9)', gap: '7px'},
+		focus: {fontWeight: '700', fontSize: '20px', borderWidth: '4px', borderRadius: '1px', letterSpacing: '2px', caretColor: 'rgb(1, 2, 3)', lineHeight: '2', padding: '6px 9px', backgroundColor: 'rgb(4, 5, 6)', color: 'rgb(7, 8, 9)'},
+		invalid: {fontStyle: 'italic', borderColor: 'rgb(255, 0, 9)', borderRadius: '2px', letterSpacing: '3px'},
+		placeholder: {fontSize: '12px', letterSpacing: '4px', color: 'rgb(3, 3, 3)'},
+	}`)
+	p.outcome(`el.tokenize()`)
+	p.focus("number")
+	style := func(id, pseudo, names string) string {
+		return f.Value(`(() => { const s = getComputedStyle(document.getElementById('` + id + `'), '` + pseudo + `'); return '` + names + `'.split(' ').map((name) => s[name]).join(' ') })()`)
+	}
+	must.Same(t, "the focus", "700 20px 4px 1px 2px rgb(1, 2, 3) 40px 9px rgb(4, 5, 6) rgb(7, 8, 9) rgb(9, 9, 9)",
+		style("cc-number", "", "fontWeight fontSize borderTopWidth borderTopLeftRadius letterSpacing caretColor lineHeight paddingLeft backgroundColor color outlineColor"))
+	must.Same(t, "an invalid field", "italic 2px 3px 2px 5px 18px", style("cc-csc", "", "fontStyle borderTopLeftRadius letterSpacing borderTopWidth paddingLeft fontSize"))
+	f.Await(`getComputedStyle(document.getElementById('cc-csc')).borderTopColor === 'rgb(255, 0, 9)'`) // after a transition
+	must.Same(t, "a placeholder", "12px 4px rgb(3, 3, 3)", style("cc-csc", "::placeholder", "fontSize letterSpacing color"))
+	must.Same(t, "the gap", "7px", f.Value(`getComputedStyle(document.querySelector('.all')).rowGap`))
+	p.Run(`el.look = null`)
+	f.Await(`getComputedStyle(document.getElementById('cc-number')).fontSize === '16px'`)
+}

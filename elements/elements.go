@@ -31,7 +31,8 @@
 //     ends of all prefixes. A frame therefore shows the end of one value. It hides the
 //     end of a longer or shorter value with the same beginning, and the end of a number
 //     of unusual length until the user has left the field.
-//   - The brand tells the ranges of its numbers: a Visa begins with 4.
+//   - The brand tells the ranges of its numbers: a Visa begins with 4. The page gets it
+//     with the sixth digit, and not with the digit that decides it.
 //   - User activation: browsers report it to the pages around a frame, so a page can
 //     count key presses. It cannot see which keys they are.
 //   - Errors: one of six codes, and codes of fields. They never hold a value.

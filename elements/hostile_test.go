@@ -61,6 +61,7 @@ func TestHostilePage(t *testing.T) {
 			for _, expected := range []string{"port: {is: change", "last4: 0002", "then: {id: ", "XXXXXXXXXXXX0002", "nonce: ", "performance: ", "frame.location: ", "catch: {code: invalid"} {
 				must.Contain(t, "the record", record, expected)
 			}
+			must.Lack(t, "what a second port is told", record, "second port: ")
 			must.Same(t, "bin", showBIN, strings.Contains(record, "bin: "+secretNumber[:6]))
 			noDigits(t, record, secretNumber, showBIN)
 			for _, secret := range []string{"key_sess", "session_key", "fingerprint", "835"} {
@@ -177,7 +178,7 @@ func TestCaretTellsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.policy = "" // for the style of the page
-	for _, font := range []string{"", "serif", "monospace", "zoomed"} {
+	for _, font := range []string{"", "serif", "monospace", "zoomed", "focus"} {
 		p := w.open(desktop, `<div id="part" style="width:60px;overflow:hidden"><vault-text style="width:900px" api-key="KEY"></vault-text></div>`)
 		p.Provoked = true
 		switch font {
@@ -186,6 +187,8 @@ func TestCaretTellsNothing(t *testing.T) {
 			p.Run(`el.style.zoom = '.0001'; el.look = {base: {fontFamily: 'sans-serif', fontStyle: 'italic'}}`)
 			p.frame().Await(`getComputedStyle(document.getElementById('text')).fontStyle === 'italic'`)
 			p.Run(`el.style.zoom = ''`)
+		case "focus": // only while characters are typed
+			p.Run(`el.look = {base: {fontFamily: 'monospace'}, focus: {fontFamily: 'serif'}}`)
 		default:
 			p.Run(`el.look = {base: {fontFamily: '` + font + `'}}`)
 		}
@@ -202,8 +205,8 @@ func TestCaretTellsNothing(t *testing.T) {
 		if steps = steps[1:]; slices.Max(steps)-slices.Min(steps) > 1 || slices.Min(steps) == 0 {
 			t.Errorf("font %q: the page was scrolled by %v", font, steps)
 		}
-		if font == "serif" {
-			p.AwaitComplaint("look.base.fontFamily has characters of different widths")
+		if font == "serif" || font == "focus" {
+			p.AwaitComplaint("look has a fontFamily with characters of different widths")
 		}
 	}
 

@@ -545,28 +545,30 @@ function applyLook(look) {
 }
 
 // holdWidths gives the inputs a font of fixed width, unless all characters already have the
-// same width. Browsers scroll the page to the caret in a frame, so a page that shows only a
-// part of the frame can measure each character.
+// same width in each state. Browsers scroll the page to the caret in a frame, so a page that
+// shows only a part of the frame can measure each character.
 let measured = '';
 let again = 0;
 function holdWidths() {
   const all = kind === 'text' ? Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i)) : [...'0123456789'];
-  const ruler = make('p', { class: 'ruler', 'aria-hidden': 'true' }, ...all.map((c) => make('span', {}, c.repeat(8))));
-  document.body.append(ruler);
-  const { fontFamily, fontStyle, fontWeight } = getComputedStyle(ruler);
-  const font = [fontFamily, fontStyle, fontWeight, root.lang].join();
+  const rulers = ['', 'invalid', 'focus'].map((state) => make('p', { class: `ruler ${state}`, 'aria-hidden': 'true' }, ...all.map((c) => make('span', {}, c.repeat(8)))));
+  document.body.append(...rulers);
+  const fonts = rulers.map((ruler) => {
+    const { fontFamily, fontStyle, fontWeight } = getComputedStyle(ruler);
+    return [fontFamily, fontStyle, fontWeight].join();
+  });
+  const font = [...fonts, root.lang].join();
   if (font !== measured) {
-    const widths = [...ruler.children].map((e) => e.getBoundingClientRect().width);
-    const widest = Math.max(...widths);
-    const isSmall = widest < 100; // while the frame is hidden, or the page has zoomed out
+    const widths = rulers.map((ruler) => [...ruler.children].map((e) => e.getBoundingClientRect().width));
+    const isSmall = widths.some((some) => Math.max(...some) < 100); // while the frame is hidden, or the page has zoomed out
     measured = isSmall ? '' : font;
     cancelAnimationFrame(again);
     if (isSmall) again = requestAnimationFrame(holdWidths);
-    const uneven = isSmall || widest - Math.min(...widths) > 1;
+    const uneven = isSmall || widths.some((some) => Math.max(...some) - Math.min(...some) > 1);
     root.toggleAttribute('data-fixed', uneven);
-    if (uneven && !isSmall && root.style.getPropertyValue('--base-font-family')) send({ is: 'say', text: 'look.base.fontFamily has characters of different widths, which the page could measure. The fields have a font of fixed width instead.' });
+    if (uneven && !isSmall && [...root.style].some((name) => name.endsWith('-font-family'))) send({ is: 'say', text: 'look has a fontFamily with characters of different widths, which the page could measure. The fields have a font of fixed width instead.' });
   }
-  ruler.remove();
+  for (const ruler of rulers) ruler.remove();
 }
 
 function apply(given) {
