@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -243,6 +244,26 @@ func TestFrameSentElsewhere(t *testing.T) {
 	p.AwaitComplaint("The frame was loaded again")
 	p.AwaitComplaint("does not respond. Check that the server runs, that " + w.origin + " is listed in its --elements-origins")
 	must.Contain(t, "the call", p.outcome(`el.tokenize()`), "unreachable | true")
+}
+
+// TestSandboxedFrame has a page that takes the frame's origin away. Nothing is sent to it.
+func TestSandboxedFrame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var calls atomic.Int32
+	count := func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPost {
+			calls.Add(1)
+		}
+		next.ServeHTTP(rw, r)
+	}
+	w.around.Store(&count)
+	p := w.load(desktop, strings.Replace(w.page(card), "<body>", `<body><script src="/sandbox.js"></script>`, 1))
+	p.Provoked = true
+	must.Contain(t, "the call", p.outcome(`el.tokenize()`), "unreachable | true | {} | The frame")
+	p.AwaitComplaint("does not respond. Check that the server runs")
+	must.Same(t, "events of the frame", "0", p.Value(`String(log.length)`))
+	must.Same(t, "calls of the frame", int32(0), calls.Load())
 }
 
 // TestReveal shows a value with the handler of docs/elements.md.

@@ -40,6 +40,7 @@ func TestPictures(t *testing.T) {
 			}
 			p := w.open(s, element)
 			p.Provoked = true
+			p.frame().Value(`new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(() => done(''))) })`) // it has been painted
 			shots := []image.Image{p.Shot()}
 			p.focus("number")
 			p.Press("4970100000000154")

@@ -81,6 +81,14 @@ func (w *world) servePage(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/javascript")
 		fmt.Fprint(rw, `const attach = Element.prototype.attachShadow;
 Element.prototype.attachShadow = function () { return window.root = attach.call(this, {mode: 'open'}) };`)
+	case "/sandbox.js":
+		rw.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(rw, `const create = Document.prototype.createElement;
+Document.prototype.createElement = function (name) {
+  const made = create.call(this, name);
+  if (name === 'iframe') made.setAttribute('sandbox', 'allow-scripts allow-forms');
+  return made;
+};`)
 	case "/heights.js":
 		rw.Header().Set("Content-Type", "text/javascript")
 		fmt.Fprint(rw, `const all = [...document.querySelectorAll('vault-card, vault-cvc, vault-text, vault-reveal')];
