@@ -194,15 +194,13 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// siteOf returns the site of a host: its registrable domain, or the host itself.
+// siteOf returns the site of a host: its registrable domain. It is empty for an address, and
+// for a host that has none, such as localhost; then only the host itself is of its site.
 func siteOf(host string) string {
 	if net.ParseIP(host) != nil {
-		return host
+		return ""
 	}
-	site, err := publicsuffix.EffectiveTLDPlusOne(host)
-	if err != nil {
-		return host // such as localhost
-	}
+	site, _ := publicsuffix.EffectiveTLDPlusOne(host) // empty with an error
 	return site
 }
 

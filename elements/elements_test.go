@@ -88,6 +88,15 @@ func TestHeadersOfTheFrame(t *testing.T) {
 		must.Lack(t, "the frame", r.text, inline)
 	}
 	must.Contain(t, "the frame", r.text, `&#34;site&#34;:&#34;shop.example&#34;`)
+	for address, site := range map[string]string{
+		"https://pay.shop.example.co.uk/x": `&#34;site&#34;:&#34;example.co.uk&#34;`, "https://me.github.io/x": `&#34;site&#34;:&#34;me.github.io&#34;`,
+		"https://github.io/x": "", "http://localhost:3000/x": "", "http://127.0.0.1:3000/x": "", "http://[::1]:3000/x": "",
+	} {
+		o := newWorld(t, func(o *elements.Options) { o.AuthorizeURL = address })
+		text := o.send(o.el, "GET", "/frame", "", "").text
+		must.Same(t, "the site of "+address, site != "", strings.Contains(text, `&#34;site&#34;`))
+		must.Contain(t, "the site of "+address, text, site)
+	}
 	script := w.send(w.el, "GET", "/elements.js", "", "")
 	must.Same(t, "any page may check the script", "*", script.header.Get("Access-Control-Allow-Origin"))
 	again := w.send(w.el, "GET", "/elements.js", "", "", "If-None-Match", script.header.Get("Etag"))

@@ -815,7 +815,8 @@ async function update(call) {
 // may see it.
 async function reveal() {
   if (!config.authorize) throw new Failure('refused', 'noReveal');
-  if (location.hostname !== config.site && !location.hostname.endsWith(`.${config.site}`)) throw new Failure('refused', 'site');
+  const host = location.hostname;
+  if (host !== new URL(config.authorize).hostname && (!config.site || (host !== config.site && !host.endsWith(`.${config.site}`)))) throw new Failure('refused', 'site');
   const { token, path } = settings;
   shown.set(null);
   const { version } = shown;
