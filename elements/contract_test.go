@@ -16,9 +16,6 @@ import (
 // The scripts of the test come from the page's own origin.
 func TestStrictPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	w.policy = "default-src 'none'; script-src 'self' " + w.el.URL + "; frame-src " + w.el.URL + "; require-trusted-types-for 'script'; trusted-types 'none'"
-	must.Get(w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "stored-card", Type: vault.TypeCard, Data: map[string]any{"number": visa, "cvc": "123"}}))(t)
 	for element, c := range map[string]struct{ allow, fill, call, want string }{
 		card: {"autofill", "", `el.tokenize({deduplicate_token: true, id: 'chosen', type: 'token', fingerprint_expression: '{{ data }}', metadata: {a: 'b'}, expires_at: '2040-01-01T00:00:00Z'})`,
 			`"containers,created_at,data,expires_at,id,metadata,type"`},
@@ -29,8 +26,11 @@ func TestStrictPage(t *testing.T) {
 		`<vault-reveal api-key="KEY" token="stored-card" path="$.number"></vault-reveal>`:        {"clipboard-write", "", `el.hide().then((value) => value === undefined ? {hidden: true} : {})`, `"hidden"`},
 	} {
 		t.Run(element, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.policy = "default-src 'none'; script-src 'self' " + w.el.URL + "; frame-src " + w.el.URL + "; require-trusted-types-for 'script'; trusted-types 'none'"
+			must.Get(w.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "stored-card", Type: vault.TypeCard, Data: map[string]any{"number": visa, "cvc": "123"}}))(t)
 			page := strings.Replace(w.page(element), "<body>", `<body><script src="/open.js"></script>`, 1)
-			w.t = t
 			p := w.load(desktop, page)
 			p.Await(`window.log && log.some(([name]) => name === 'ready')`)
 			must.Same(t, element, "1 0 "+w.el.URL+"/frame  "+c.allow, p.Value(`(() => { const all = root.querySelectorAll('iframe'); return [all.length, window.length, all[0].src, all[0].name, all[0].allow].join(' ') })()`))
