@@ -1,8 +1,7 @@
 'use strict';
 // Keys, signatures and RSA encryption of Node's crypto.
 const { Buffer } = require('buffer');
-const { encodingOf } = require('buffer_encodings');
-const decode = sys('buffer.decode');
+const { fail, toBytes, isShared, output } = require('crypto_bytes');
 const constants = {
   RSA_PKCS1_PADDING: 1, RSA_NO_PADDING: 3, RSA_PKCS1_OAEP_PADDING: 4, RSA_PKCS1_PSS_PADDING: 6,
   RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_MAX_SIGN: -2, RSA_PSS_SALTLEN_AUTO: -2,
@@ -11,25 +10,6 @@ const constants = {
 
 const { validateString, validateObject, validateInteger, validateCallback } = require('validators');
 const raise = (...args) => require('codes').raise(...args);
-
-function fail(Type, code, message) {
-  const err = new Type(message);
-  err.code = code;
-  throw err;
-}
-
-const isShared = (value) => Object.prototype.toString.call(value) === '[object SharedArrayBuffer]';
-
-// toBytes returns the bytes of text or of a view.
-function toBytes(value, encoding, name = 'data') {
-  if (typeof value === 'string') return Buffer.from(value, encoding === 'buffer' ? 'utf8' : encoding);
-  if (value instanceof Uint8Array) return value;
-  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-  if (value instanceof ArrayBuffer || isShared(value)) return new Uint8Array(value);
-  return raise('ERR_INVALID_ARG_TYPE', name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
-}
-
-const output = (bytes, encoding) => (encoding && encoding !== 'buffer' ? decode(bytes, encodingOf(encoding)) : Buffer.from(bytes));
 
 const make = Symbol('make');
 const materials = new WeakMap();
