@@ -1,8 +1,10 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -150,7 +152,8 @@ func (v *Vault) WriteUses(ctx context.Context) {
 	waiting := u.waiting
 	u.waiting = nil
 	u.mu.Unlock()
-	for key, use := range waiting {
+	for _, key := range slices.SortedFunc(maps.Keys(waiting), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+		use := waiting[key]
 		err := v.writeUse(ctx, key, use)
 		if ctx.Err() != nil {
 			return

@@ -1,10 +1,12 @@
 package keyring
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -299,6 +301,7 @@ func (k *ownKey) users() (tenants []uuid.UUID) {
 	for tenant := range k.tenants {
 		tenants = append(tenants, tenant)
 	}
+	slices.SortFunc(tenants, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	return tenants
 }
 

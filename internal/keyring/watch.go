@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 )
 
 // KeyState reports whether the holder of a key lets the vault use it.
@@ -130,7 +131,10 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-next.C:
-			go func() { results <- w.check(ctx) }()
+			go func() {
+				pace.Woke()
+				results <- w.check(ctx)
+			}()
 		case err := <-results:
 			if err == nil {
 				over.Reset(w.Age + w.Grace)

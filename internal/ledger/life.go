@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -176,7 +175,7 @@ func (l *Ledger) Forget(tenant uuid.UUID) {
 func (l *Ledger) Watch(ctx context.Context) error {
 	now := l.c.Now()
 	late := l.pending.Late(now)
-	failed := l.each(maps.Keys(late), func(tenant uuid.UUID) error {
+	failed := l.each(slices.Values(sortedIDs(late)), func(tenant uuid.UUID) error {
 		_, err := l.Sequence(ctx, tenant)
 		if errors.Is(err, ErrTampered) || errors.Is(err, ErrGone) || err != nil && concernsAll(err) {
 			return err

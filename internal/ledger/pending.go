@@ -202,15 +202,12 @@ func (p *Pending) Sequenced(tenant uuid.UUID, leaves iter.Seq2[uuid.UUID, eviden
 	return altered
 }
 
-// TakeDirty returns the tenants with entries to sequence. Tenants with pending
+// TakeDirty returns the tenants with entries to sequence, in order. Tenants with pending
 // entries stay in the set.
 func (p *Pending) TakeDirty() []uuid.UUID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make([]uuid.UUID, 0, len(p.dirty))
-	for tenant := range p.dirty {
-		all = append(all, tenant)
-	}
+	all := sortedIDs(p.dirty)
 	clear(p.dirty)
 	for tenant := range p.by { // their entries may be held back
 		p.dirty[tenant] = struct{}{}
@@ -244,7 +241,8 @@ func (p *Pending) Late(now time.Time) map[uuid.UUID][]Waiting {
 	defer p.mu.Unlock()
 	late := map[uuid.UUID][]Waiting{}
 	for tenant, of := range p.by {
-		for id, w := range of {
+		for _, id := range sortedIDs(of) {
+			w := of[id]
 			age := now.Sub(w.Since)
 			switch {
 			case w.acked && age >= MissingAfter:

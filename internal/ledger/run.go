@@ -153,9 +153,9 @@ func (l *Ledger) verifyRecent(ctx context.Context) error {
 	l.recent = map[uuid.UUID]int64{}
 	l.treesMu.Unlock()
 	failed := []error{l.verifyEvents(ctx)}
-	for tenant, from := range recent {
-		if err := l.verifyFrom(ctx, tenant, from); err != nil {
-			l.noteRecent(tenant, from)
+	for _, tenant := range sortedIDs(recent) {
+		if err := l.verifyFrom(ctx, tenant, recent[tenant]); err != nil {
+			l.noteRecent(tenant, recent[tenant])
 			failed = append(failed, err)
 		}
 	}

@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// Woke is called by background work after each wait. It does nothing, except in the
+// simulator, which orders goroutines that wake at the same moment.
+var Woke = func() {}
+
 // Every calls do at intervals until ctx ends.
 func Every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
@@ -23,7 +27,9 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 			if ctx.Err() != nil {
 				return // both are ready
 			}
-			do()
+			if Woke(); ctx.Err() == nil {
+				do()
+			}
 		}
 	}
 }
@@ -36,6 +42,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	Woke()
 	return ctx.Err()
 }
 

@@ -120,6 +120,17 @@ func (w *Worker) Loop(ctx context.Context, every time.Duration) {
 		case <-tick.C:
 		case <-w.woken:
 		}
+		pace.Woke()
+		// One look serves both. Otherwise the number of looks would depend on which
+		// channel is received from first.
+		select {
+		case <-tick.C:
+		default:
+		}
+		select {
+		case <-w.woken:
+		default:
+		}
 	}
 }
 

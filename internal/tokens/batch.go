@@ -282,7 +282,7 @@ func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 // clear looks up which ids are taken. It deletes expired tokens, renames
 // items with a generated id, and rejects items with a given id.
 func (b *Batch) clear(ctx context.Context, byID map[string]*Item) error {
-	found, err := Rows(ctx, b.op, slices.Collect(maps.Keys(byID)))
+	found, err := Rows(ctx, b.op, slices.Sorted(maps.Keys(byID)))
 	if err != nil {
 		return err
 	}
