@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/test/model"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	// With one processor, goroutines that become ready at the same moment run in the
 	// same order each time.
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(-1)
 	egress.Intercept = func(t *http.Transport) { t.RegisterProtocol("https", receiver{}) }
 	os.Exit(m.Run())
 }
@@ -59,10 +60,12 @@ type result struct {
 // history runs a history.
 func history(t *testing.T, p plan) (r result) {
 	t.Helper()
+	runtime.GC()
 	t.Run(fmt.Sprint("seed ", p.seed), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, p.seed)
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, p)
+			pace.Woke = w.woke
 			go w.play()
 			w.drive()
 			close(w.over)
@@ -296,4 +299,4 @@ func TestFound(t *testing.T) {
 }
 
 // shortRun is the number of histories without a flag.
-const shortRun = 80
+const shortRun = 50

@@ -119,9 +119,15 @@ func describe(c *storage.Change) string {
 		if rows := []int{len(c.InsertTokens), len(c.UpdateTokens), len(c.DeleteTokens)}[n]; rows > 0 {
 			fmt.Fprintf(&b, " %s %d tokens,", what, rows)
 		}
-		if rows := []int{len(c.InsertJobs), len(c.UpdateJobs), len(c.DeleteJobs)}[n]; rows > 0 {
-			fmt.Fprintf(&b, " %s %d jobs,", what, rows)
-		}
+	}
+	for i := range c.InsertJobs {
+		fmt.Fprintf(&b, " insert job %s,", short(c.InsertJobs[i].ID))
+	}
+	for i := range c.UpdateJobs {
+		fmt.Fprintf(&b, " update job %s,", short(c.UpdateJobs[i].Job.ID))
+	}
+	for _, d := range c.DeleteJobs {
+		fmt.Fprintf(&b, " delete job %s,", short(d.ID))
 	}
 	for _, r := range c.InsertRecords {
 		fmt.Fprintf(&b, " insert %s %s,", r.Kind, short(r.ID))
@@ -314,6 +320,11 @@ func (s *store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 // SealedRows implements storage.Storage.
 func (s *store) SealedRows(ctx context.Context, f storage.SealedFilter) ([]storage.Sealed, error) {
 	return ask(ctx, s, "SealedRows "+short(f.Tenant), func() ([]storage.Sealed, error) { return s.Store.SealedRows(ctx, f) })
+}
+
+// ClockAhead implements storage.Storage.
+func (s *store) ClockAhead(ctx context.Context) (time.Duration, error) {
+	return ask(ctx, s, "ClockAhead", func() (time.Duration, error) { return s.n.skew, nil })
 }
 
 // Ping implements storage.Storage.

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -54,7 +55,6 @@ type world struct {
 
 	mu       sync.Mutex
 	parked   []*call
-	order    int
 	step     int
 	calm     bool // no faults from now on
 	finished bool
@@ -79,11 +79,11 @@ type plan struct {
 
 // call is a goroutine at a seam.
 type call struct {
-	node  *node // nil for a client
-	what  string
-	kind  seam
-	order int
-	pass  chan fate
+	node *node // nil for a client
+	what string
+	from int // the goroutine
+	kind seam
+	pass chan fate
 }
 
 // strike is a fault that happened.
@@ -115,10 +115,8 @@ func (w *world) logf(format string, args ...any) {
 
 // park waits at a seam, and returns what happens there.
 func (w *world) park(n *node, kind seam, what string) fate {
-	c := &call{node: n, what: what, kind: kind, pass: make(chan fate)}
+	c := &call{node: n, what: what, from: goroutine(), kind: kind, pass: make(chan fate)}
 	w.mu.Lock()
-	w.order++
-	c.order = w.order
 	w.parked = append(w.parked, c)
 	w.mu.Unlock()
 	select {
@@ -133,10 +131,21 @@ func (w *world) park(n *node, kind seam, what string) fate {
 	}
 }
 
-// compare orders calls independently of the order in which they came, as far as
-// possible.
+// compare orders calls independently of the order in which they came, because timers
+// of the same moment fire in a random order.
 func compare(a, b *call) int {
-	return cmp.Or(cmp.Compare(a.node.name(), b.node.name()), cmp.Compare(a.what, b.what), cmp.Compare(a.order, b.order))
+	return cmp.Or(cmp.Compare(a.node.name(), b.node.name()), cmp.Compare(a.what, b.what), cmp.Compare(a.from, b.from))
+}
+
+// goroutine returns the number of the calling goroutine. An older goroutine has a lower
+// number.
+func goroutine() int {
+	var text [64]byte
+	var n int
+	if _, err := fmt.Sscanf(string(text[:runtime.Stack(text[:], false)]), "goroutine %d ", &n); err != nil {
+		panic(err)
+	}
+	return n
 }
 
 // next removes a call that may proceed from the parked ones. Otherwise it returns
@@ -407,14 +416,19 @@ func (n *node) hang(ctx context.Context, kind seam, happens bool, do func() erro
 	}
 	if kind == aWrite {
 		n.w.sleep(context.WithoutCancel(ctx), longestHang)
+		n.w.woke()
 		return errLost
 	}
 	n.w.sleep(ctx, longestHang)
+	n.w.woke()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return errFault
 }
+
+// woke waits for a goroutine's turn after it has waited for a time.
+func (w *world) woke() { w.park(nil, aClient, "wakes") }
 
 // sleep waits, until the context ends or the history is over.
 func (w *world) sleep(ctx context.Context, d time.Duration) {
