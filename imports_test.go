@@ -119,7 +119,7 @@ var mayImport = map[string][]string{
 	"internal/notary":        {"evidence", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/logs/audit", "internal/pace", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/bounded", "internal/ledger/merkle", "internal/pace", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger/merkle": {"golang.org/x/mod"},
-	"internal/keyring":       {"internal/bounded", "internal/fault", "internal/seal", "storage", "github.com/google/uuid"},
+	"internal/keyring":       {"internal/bounded", "internal/fault", "internal/pace", "internal/seal", "storage", "github.com/google/uuid"},
 	"internal/pace":          {},
 	"internal/bounded":       {},
 	"internal/seal":          {"internal/bounded", "storage", "github.com/google/uuid", "github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},

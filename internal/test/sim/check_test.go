@@ -214,6 +214,7 @@ func (w *world) check() {
 			w.failf("%v", err)
 		}
 		w.checkLog(tenant, logs, tokens)
+		w.checkOnce(tenant, tokens)
 		if tenant == w.tenants[0] {
 			w.checkJobs(logs)
 		}
@@ -252,6 +253,29 @@ func (w *world) checkLog(tenant uuid.UUID, logs []storage.Log, tokens []storage.
 	for _, l := range logs {
 		if l.Operation == audit.Create && strings.HasPrefix(l.EntityID, "both-a-") && counts["create both-b-"+strings.TrimPrefix(l.EntityID, "both-a-")] != 1 {
 			w.failf("half of a document was tokenized: %s", l.EntityID)
+		}
+	}
+}
+
+// checkOnce checks that requests with an idempotency key, and those that deduplicate,
+// have created one token, not only returned the same one.
+func (w *world) checkOnce(tenant uuid.UUID, tokens []storage.Token) {
+	equal, by := map[storage.Key]int{}, map[string]storage.Key{}
+	for i := range tokens {
+		equal[tokens[i].Fingerprint]++
+		by[tokens[i].ID] = tokens[i].Fingerprint
+	}
+	for key, ops := range sorted(w.book.ops) {
+		thing, ok := strings.CutPrefix(key, tenant.String()+" ")
+		last := ops[len(ops)-1]
+		if !ok || last.Input.(step).kind != "once" && last.Input.(step).kind != "dedup" {
+			continue
+		}
+		for _, op := range ops {
+			if mark, there := by[op.Output.(outcome).value]; there && equal[mark] != 1 {
+				w.failf("%d tokens of %s were created", equal[mark], thing)
+				break
+			}
 		}
 	}
 }
