@@ -185,6 +185,7 @@ var mayImport = map[string][]string{
 	"internal/test/printing":     {},
 	"internal/test/sentences":    {},
 	"internal/test/sim":          {},
+	"internal/test/power":        {},
 	"internal/test/tampering":    {},
 	"internal/test/tree":         {},
 }
