@@ -153,7 +153,7 @@ func TestReapplyMasksAndDurations(t *testing.T) {
 	seal(t, v.Private, &old)
 	v.Clock.Advance(time.Hour)
 	must.Do(t, vaultsql.CheckTags(ctx, v.Private, &old))
-	now := masksAfter{old.None, old.Short, old.First, old.Card, old.Object, old.Plain, old.Longer, old.Shorter}
+	now := masksAfter(old)
 	now = reread(t, now)[0]
 	err := vaultsql.CheckTags(ctx, v.Private, &now)
 	for _, want := range []string{"None: the token has another mask", "Short: ", "First: ", "Card: the token has another mask", "Object: the token has another mask", "Plain: ", "Longer: the token has another metadata, expires_at", "Shorter: "} {

@@ -32,13 +32,13 @@ func (l *Ledger) SequenceDirty(ctx context.Context) error {
 	return err
 }
 
-// tenantErrors are errors of some tenants, which do not concern the others.
-type tenantErrors map[uuid.UUID]error
+// tenantsError holds the errors of some tenants, which do not concern the others.
+type tenantsError map[uuid.UUID]error
 
-func (e tenantErrors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+func (e tenantsError) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
 // Unwrap returns the errors, in the order of the tenants.
-func (e tenantErrors) Unwrap() (all []error) {
+func (e tenantsError) Unwrap() (all []error) {
 	for _, tenant := range sortedIDs(e) {
 		all = append(all, e[tenant])
 	}
@@ -46,7 +46,7 @@ func (e tenantErrors) Unwrap() (all []error) {
 }
 
 // of returns the error of one of the tenants; any error if there are no tenants.
-func (e tenantErrors) of(tenants []uuid.UUID) error {
+func (e tenantsError) of(tenants []uuid.UUID) error {
 	if len(tenants) == 0 && len(e) > 0 {
 		return e
 	}
@@ -66,7 +66,7 @@ func concernsAll(err error) bool {
 
 // isOfSome reports whether an error is about some tenants alone.
 func isOfSome(err error) bool {
-	_, ok := errors.AsType[tenantErrors](err)
+	_, ok := errors.AsType[tenantsError](err)
 	return ok || errors.Is(err, ErrTampered)
 }
 
@@ -74,7 +74,7 @@ func isOfSome(err error) bool {
 // be written, does not block the others, and a deleted one is forgotten.
 func (l *Ledger) each(tenants iter.Seq[uuid.UUID], do func(uuid.UUID) error) error {
 	var tampered error
-	failed := tenantErrors{}
+	failed := tenantsError{}
 	for tenant := range tenants {
 		switch err := do(tenant); {
 		case errors.Is(err, ErrTampered):

@@ -42,7 +42,7 @@ type round struct {
 	callers int
 	done    chan struct{}
 	note    []byte
-	failed  tenantErrors // tenants that could not be sequenced
+	failed  tenantsError // tenants that could not be sequenced
 	err     error
 }
 
@@ -120,7 +120,7 @@ func (l *Ledger) runRound(r *round) {
 
 // heads sequences tenants, and returns the trees that may need a new head, and the
 // tenants that could not be sequenced.
-func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, tenantErrors, error) {
+func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, tenantsError, error) {
 	for _, tenant := range tenants {
 		l.pending.MarkDirty(tenant)
 	}
@@ -128,7 +128,7 @@ func (l *Ledger) heads(ctx context.Context, tenants []uuid.UUID) ([]grown, tenan
 	if err != nil && !isOfSome(err) {
 		return nil, nil, err
 	}
-	failed, _ := errors.AsType[tenantErrors](err)
+	failed, _ := errors.AsType[tenantsError](err)
 	all, err := l.changed(ctx, tenants)
 	return all, failed, err
 }
