@@ -188,6 +188,7 @@ var mayImport = map[string][]string{
 	"internal/test/power":        {},
 	"internal/test/tampering":    {},
 	"internal/test/tree":         {},
+	"internal/test/ways":         {".", "httpserver", "jsruntime", "storage/sqlite"},
 }
 
 // folder returns the folder of a package of this module, "." for the root, and
