@@ -197,7 +197,9 @@ var citusTests = map[string]func(*testing.T){
 			txs, changes = append(txs, tx), append(changes, c)
 		}
 		must.Do(t, txs[0].Commit())
-		must.Match(t, "the second transaction was committed", txs[1].Commit(), must.Text(""))
+		if err := txs[1].Commit(); err == nil {
+			t.Error("the second transaction was committed")
+		}
 		for i, c := range changes {
 			found, err := s.Tokens(t.Context(), c.Tenant, []string{c.InsertTokens[0].ID})
 			if want := 1 - i; err != nil || len(found) != want {

@@ -41,8 +41,14 @@ func Match(t testing.TB, what string, err, want error) {
 	}
 }
 
-// Text returns an expected error that stands for every error with a text.
-func Text(part string) error { return textError(part) }
+// Text returns an expected error that stands for every error with a text. It panics
+// without a text, because any error has that.
+func Text(part string) error {
+	if part == "" {
+		panic("must: Text without a text")
+	}
+	return textError(part)
+}
 
 type textError string
 
