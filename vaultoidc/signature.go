@@ -17,7 +17,7 @@ var hashes = map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, 
 // that the type of the key permits the algorithm.
 //
 // go-jose verifies signatures too, but it first reads the members jwk and x5c of the
-// header, which are to be ignored, and refuses a JWT if it cannot.
+// header, which the vault ignores, and refuses a JWT if it cannot read them.
 func (t *token) signedBy(public crypto.PublicKey) bool {
 	if key, ok := public.(ed25519.PublicKey); ok {
 		return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, t.signed, t.signature)

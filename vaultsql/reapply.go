@@ -249,7 +249,7 @@ func (f *field) compare(t *vault.Token) (*drift, error) {
 	return d, nil
 }
 
-// expirySlack is how far an expiry may be from that of its tag, because the vault reads
+// expirySlack is how far an expiry may be from the tag, because the vault reads
 // its clock again when it creates the token, and clocks of nodes differ.
 const expirySlack = time.Minute
 

@@ -1,6 +1,18 @@
 // Package applications manages the applications of a tenant, which hold API
 // keys. It also explains what an application or a session may do, and why, by the
 // same rules in the same order as the operation itself.
+//
+// It promises that no caller gets more rights through an application: to create, change
+// or delete one, or to make a key for it, a caller must be able to grant all of its
+// rights. A key is shown once, and only its hash is stored.
+//
+// It rests on package records for the stored form, on package access for the comparison
+// of rights, and on package identity for the claims of workloads. Package core finds the
+// application of a caller, and does so on each call: nothing here is copied into
+// sessions or jobs.
+//
+// Begin with the collection and the checks in applications.go. Keys are in keys.go,
+// and [Ask] in explain.go explains the rights of a caller.
 package applications
 
 import (

@@ -4,6 +4,20 @@
 // ([Unit]), the keys of the tenant, and its start time. A feature is a
 // package with functions that take an Op. Only [Do] makes an Op for a caller. A
 // [Verb] describes the checks of Do.
+//
+// It promises that an operation begins with the rights that the caller has now; that a
+// change is written completely with its log entries, or not at all; that nothing is
+// written under keys that may have been replaced; and that a record raises an
+// alarm, and is not used, if it does not open or if this node has seen a newer revision.
+//
+// It rests on the storage for changes, on package keyring for keys that are at most some
+// seconds old, and on package seal for the bytes. Package access decides about tokens,
+// and package admission about memory and CPUs.
+//
+// Begin with [Do] in verb.go and the list of verbs in verbs.go, then read op.go from
+// begin to Write. Callers are found in authenticate.go, credential.go (API keys) and
+// workload.go (JWTs). The places where a change can go are in unit.go: the vault's own
+// commit, a transaction of the program, or a response under an idempotency key.
 package core
 
 import (

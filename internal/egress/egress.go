@@ -5,6 +5,13 @@
 // [Policy] allows the address that is dialed. The check happens when dialing,
 // not when a name is first resolved, so an attacker gains nothing by changing
 // a DNS record in between.
+//
+// It also promises that tenants share no connection, that each has a bounded number of
+// requests in progress, and that a redirect is returned and not followed. It knows neither tokens nor rights: package relay judges
+// where data may go, and package runs where a callback goes.
+//
+// Begin with [Client.DoAs]. The check of addresses is in guard.go, and the connections
+// of requests with [Keep], which callers of one tenant do not share, in kept.go.
 package egress
 
 import (

@@ -61,7 +61,7 @@ func (s *site) next(r *bufio.Reader) bool {
 	return err == nil
 }
 
-// answers serves requests.
+// answers writes a response to each request of a connection.
 func (s *site) answers(conn net.Conn, r *bufio.Reader) {
 	for s.next(r) {
 		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

@@ -1,6 +1,18 @@
 // Package keyring reads, unwraps and caches the keys of tenants. Concurrent
 // callers share one read, and the result is kept for a short time. [Root] is the key
 // above them, which the master key wraps.
+//
+// It promises that a node seals nothing with keys that it read more than [MaxAge] ago,
+// so that a rotation can destroy an old key after [Horizon] without asking the nodes; and
+// that keys are dropped from memory within a minute after the master key, or a tenant's
+// own key, was denied. Unwrapped keys are in no file and no log.
+//
+// It rests on package seal for wrapping, and on the program or a KMS for the keys above.
+// A ring has a front, which opens without the tenant's own key, so that a tenant whose
+// key is denied can still read its log.
+//
+// Begin with [Cache.Get] and [State]. The watch over a key that can be denied is in
+// watch.go, the keys that tenants bring in ownkeys.go, and the master key in root.go.
 package keyring
 
 import (

@@ -1,6 +1,16 @@
 // Package once runs requests at most once for an idempotency key. It claims
 // the key, commits the response together with the changes of the request, and
 // returns the stored response to later requests with the same key.
+//
+// It promises that a request takes effect once on all nodes, that a failed request
+// leaves nothing, and that a stored response is shown only to a caller who may still
+// see what is in it. A request with effects outside the database claims its key before
+// it begins, with a lease; the claim of a process that died ends with the lease.
+//
+// It rests on the storage for changes with guards, on package seal for the stored
+// response, and on package core, which holds back the writes of the work.
+//
+// Begin with [Requests.Do]. The checks before a replay are in replay.go.
 package once
 
 import (

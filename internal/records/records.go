@@ -1,5 +1,16 @@
 // Package records stores entities as records: sealed documents with a few
 // columns for lookups. Applications, reactors and proxies are records.
+//
+// A [Kind] describes how an entity becomes a record, and reads and writes it. A
+// [Collection] adds the calls of the API on top: create, ensure, replace and merge patch, with the
+// strict forms of their input. The package of an entity sets the functions in the fields
+// of both.
+//
+// It promises that a change is based on the row that was read: a write that finds
+// another revision reads again. It rests on package core for sealing, log entries and
+// the revisions that a node has seen, and on package form for the input.
+//
+// Begin with [Kind], then [Kind.UpdateAs], which changes of an entity pass.
 package records
 
 import (

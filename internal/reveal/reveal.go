@@ -1,6 +1,15 @@
 // Package reveal replaces expressions by the data of tokens. It reads the
 // tokens that a document names, checks the permission to use them, and logs
 // the uses.
+//
+// It promises that data leaves only after its use was logged, that a request names at
+// most [MaxTokens] tokens, and that the caller's rule decides for each token where its
+// data may go: back to the caller, or only to certain destinations. Then the caller of
+// this package must remove the data from the response; [Used.Sent] has it.
+//
+// It rests on package expr for the expressions and on package tokens for the rows.
+// Begin with [Detokenize], which has all steps. Proxies and runs call [Find] instead,
+// because they decide between the steps where the data goes.
 package reveal
 
 import (

@@ -1,5 +1,14 @@
 // Package rotation replaces the keys of tenants: the data key of a tenant, or a
 // tenant's own key around it. All nodes keep serving.
+//
+// It promises that the old key is destroyed only when no row needs it and no node can
+// write with it any more, and that an interrupted rotation continues where it stopped,
+// on any node. It writes guarded changes like everybody else and holds no lock.
+//
+// It rests on package keyring, whose horizon bounds how long a node uses keys, and on
+// the storage, which refuses a change that comes too late.
+//
+// Begin with [Rotate]: its four steps are the order in which a key dies.
 package rotation
 
 import (

@@ -1,5 +1,16 @@
 // Package runs runs the code of tenants: reactors for callers that wait, jobs
 // whose results are sent to a callback, and test runs.
+//
+// It promises that code acts with the rights that its application has at the time, that
+// another node takes over a job whose node has died, that a result is delivered only
+// while its caller may have it, and that callbacks are signed.
+//
+// It rests on package script, whose runtime confines the code, on the storage for the
+// queue and its leases, and on package egress for callbacks. Calls of the code come back
+// as operations of a client, through a host in host.go.
+//
+// Begin with [Runs.Now] in react.go. Then read [Worker], which leases due jobs, and
+// [Runs.CarryOut] in job.go, which runs one and delivers its result.
 package runs
 
 import (

@@ -1,6 +1,12 @@
 // Package serve runs a vault behind REST, for examples/server and tokenvault
 // serve. It handles flags, key files, a demo tenant, metrics and a graceful
 // shutdown.
+//
+// It promises that a combination of flags which cannot work is an error before anything
+// listens, and that a server which is told to stop first completes the requests in
+// progress. Only the two programs import it.
+//
+// Begin with [Config] and its flags in config.go, then read [Config.Serve].
 package serve
 
 import (

@@ -1,6 +1,14 @@
 // Package sessions manages sessions. A public application creates a session,
 // and a private application or the tenant itself authorizes it. It ends by
 // time, by deletion, or with the key of either application.
+//
+// It promises that a session has no right without an authorization, that the authorizer
+// grants only what it holds, and that nothing is copied: on each call, package core
+// compares the session with the rights that its authorizer has then. The nonce that
+// connects both sides can be used once.
+//
+// It rests on package access for the limits of a grant, and on package records for the
+// stored form. Begin with [Create], then [Authorize].
 package sessions
 
 import (

@@ -1,5 +1,16 @@
 // Package sweep deletes expired data: tokens, cvcs and sessions that have
 // expired, log entries past their retention, and the rows of deleted tenants.
+//
+// It promises that a row is opened before it is deleted as expired, so that a changed
+// time in the database does not make the vault delete a row. A row that does not open
+// stays, and is counted. Each deletion of a token has its log entry.
+// Several nodes may sweep at once, and an error in one tenant does not stop the others.
+//
+// It rests on package core for changes and on package ledger, which enters what was
+// deleted from the log. Expired rows are invisible to every call before they are swept.
+//
+// Begin with [Run]. The deletion of a tenant is in tenant.go: its keys go first, and
+// its rows afterwards.
 package sweep
 
 import (

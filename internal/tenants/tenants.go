@@ -1,4 +1,14 @@
 // Package tenants manages tenants: their names, settings and webhook secrets.
+//
+// A tenant is two records: a document with its settings, and a ring with its keys, which
+// the master key wraps. Both are created in one change. Several tenants may have one
+// name, but the first keeps it, so that [Ensure] on several nodes finds the same tenant.
+//
+// The functions that take a vault are the operator's, and have no permission to check.
+// Those that take an operation are calls of the tenant itself. Packages keyring and
+// rotation do everything else with the ring, and package sweep deletes a tenant.
+//
+// Begin with [Create] and [Ensure].
 package tenants
 
 import (

@@ -1,6 +1,16 @@
 // Package token defines tokens: their types and rules, the encoding of their
 // body, masks, fingerprints and indexes, and the rules for ids. It does not
 // depend on databases or permissions.
+//
+// It promises that a mask fails closed, that no expression sees the cvc of a card, and
+// that no id is the data of its token. Columns for lookups get keyed hashes; package
+// tokens seals the body.
+//
+// It rests on package expr for expressions, on package jsonx for data that comes back as
+// it was written, and on package seal for keyed hashes.
+//
+// Begin with [Body]. The types and their checks are a table in type.go. The language of
+// searches is here too, because it names the fields of tokens: [ParseQuery].
 package token
 
 import (

@@ -1,6 +1,18 @@
 // Package tokens creates, reads, patches, deletes, lists and searches tokens.
 // A [Batch] creates all tokens, whether one at a time, from a document, or by
 // an import.
+//
+// It promises that each answer shows what the access rules permit, and nothing else: an
+// input is refused before anything is looked up, so that an error does not reveal
+// whether a value is stored. Two concurrent creates of one value give one token if they
+// deduplicate. Lists leave out what the caller may not read, also in their totals.
+//
+// It rests on package core for the operation, on package access for decisions about one
+// token and for conditions about many, and on package token for the body. The storage
+// evaluates the conditions, and rows that it returns are opened before they are shown.
+//
+// Begin with [Create] and [Get] in tokens.go, then read [Batch]. Lists and searches
+// share list.go; find.go has the terms of a search.
 package tokens
 
 import (

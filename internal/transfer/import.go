@@ -1,5 +1,16 @@
 // Package transfer imports and exports many tokens, in batches and in
 // constant memory.
+//
+// It promises that a row which was reported as created is durable, that an import can be
+// repeated from any row without a second token if rows have ids, and that an export
+// shows only what the caller may use and reveal. Rights are renewed for each batch,
+// because a transfer can take hours.
+//
+// It rests on package tokens for the tokens of a batch and for the walk through them.
+// While one batch is written, the next is read and prepared. Each has its memory charged
+// to a separate room.
+//
+// Begin with [Import], then batch.go; or with [Export].
 package transfer
 
 import (

@@ -52,8 +52,8 @@ func TestEveryIndexIsRead(t *testing.T) {
 	}
 }
 
-// rareSet is the set of one in a hundred tokens of a tenant whose tokens have not expired,
-// unlike those of another tenant, before expiredEarly.
+// rareSet is the set of one in a hundred tokens of a tenant. The tokens of this tenant
+// do not expire before expiredEarly; tokens of the other tenant do.
 var rareSet = storage.Hash(bytes.Repeat([]byte{2}, len(storage.Hash{})))
 
 const expiredEarly = 5000
@@ -73,7 +73,7 @@ func (s *touched) addOther(t *testing.T) storage.ID {
 	return s.tenant
 }
 
-// lists reads lists by the conditions that have indexes of their own.
+// lists reads lists by each condition that has an index.
 func (s *touched) lists(t *testing.T, store *postgres.Store) {
 	t.Helper()
 	for _, where := range []storage.Cond{

@@ -257,8 +257,8 @@ func (w *world) checkLog(tenant uuid.UUID, logs []storage.Log, tokens []storage.
 	}
 }
 
-// checkOnce checks that requests with an idempotency key, and those that deduplicate,
-// have created one token, not only returned the same one.
+// checkOnce checks that requests with one idempotency key have created one token, and
+// did not only return the same one. The same holds for requests that deduplicate.
 func (w *world) checkOnce(tenant uuid.UUID, tokens []storage.Token) {
 	equal, by := map[storage.Key]int{}, map[string]storage.Key{}
 	for i := range tokens {
