@@ -29,7 +29,7 @@ type action struct {
 }
 
 // actions lists all actions of the console: see [TestListOfActionsIsComplete].
-func (w *world) actions() map[string]action {
+func (w *consoleVault) actions() map[string]action {
 	return map[string]action{
 		"save tenant":        {"", url.Values{"name": {"Renamed"}}, "owner"},
 		"rotate":             {"/rotate", nil, "owner"},
@@ -46,7 +46,7 @@ func (w *world) actions() map[string]action {
 
 // keyID returns the id of the first key of the application, or of no key if it was
 // deleted.
-func (w *world) keyID() uuid.UUID {
+func (w *consoleVault) keyID() uuid.UUID {
 	w.t.Helper()
 	keys, err := w.Owner.ListApplicationKeys(w.t.Context(), w.app.ID)
 	if err != nil || len(keys) == 0 {
@@ -62,7 +62,7 @@ var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 // tests try the list with each role and from other sites.
 func TestListOfActionsIsComplete(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	listed := map[string]string{"POST /signout": "viewer"} // see TestSignOut
 	for _, a := range w.actions() {
 		listed["POST /tenants/{tenant}"+strings.Replace(ids.ReplaceAllString(a.path, "{id}"), "/keys/{id}", "/keys/{key}", 1)] = a.role
@@ -71,7 +71,7 @@ func TestListOfActionsIsComplete(t *testing.T) {
 }
 
 // changes returns the log entries that are not about reads.
-func (w *world) changes() []vault.LogEntry {
+func (w *consoleVault) changes() []vault.LogEntry {
 	w.t.Helper()
 	var out []vault.LogEntry
 	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.ListLogsParams{}) {
@@ -86,7 +86,7 @@ func (w *world) changes() []vault.LogEntry {
 // TestRolesAreEnforced tries every action as a viewer, an operator and a stranger.
 func TestRolesAreEnforced(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	before := len(w.changes())
 	for _, role := range []string{"viewer", "operator", "nobody", ""} {
 		v := w.as(role)
@@ -110,7 +110,7 @@ func TestRolesAreEnforced(t *testing.T) {
 // TestOtherSitesAreRefused sends actions as a page of another site could.
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("owner")
 	before := len(w.changes())
 	good := url.Values{"form": {v.token}}
@@ -147,7 +147,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 // as its actor.
 func TestActionsAreLogged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("owner")
 	base := strings.TrimSuffix(w.inTenant(""), "/")
 	all := w.actions()
@@ -182,7 +182,7 @@ func TestActionsAreLogged(t *testing.T) {
 }
 
 // newest returns the entry with the highest id.
-func (w *world) newest(all []vault.LogEntry) vault.LogEntry {
+func (w *consoleVault) newest(all []vault.LogEntry) vault.LogEntry {
 	last := all[0]
 	for _, e := range all {
 		if e.ID.String() > last.ID.String() {
@@ -193,7 +193,7 @@ func (w *world) newest(all []vault.LogEntry) vault.LogEntry {
 }
 
 // killJobAgain makes the retried job fail again, and discards it.
-func (w *world) killJobAgain(v *visitor) {
+func (w *consoleVault) killJobAgain(v *visitor) {
 	w.t.Helper()
 	for range 10 {
 		must.Do(w.t, w.Work(w.t.Context()))
@@ -213,7 +213,7 @@ func (w *world) killJobAgain(v *visitor) {
 // TestRotation rotates a key and follows the progress.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	w := newWorldIn(t, func(cfg *vault.Config) *vaulttest.Vault {
+	w := newConsoleVaultIn(t, func(cfg *vault.Config) *vaulttest.Vault {
 		// On a storage of others, a rotation waits until other nodes have the new key.
 		return vaulttest.OpenStorage(t, struct{ *sqlite.Store }{must.Get(sqlite.Open(t.Context(), ":memory:"))(t)}, cfg)
 	}, jsruntime.NewInProcess(nil))
@@ -251,7 +251,7 @@ func TestRotation(t *testing.T) {
 // rules are shown beside them.
 func TestRuleEditorShowsProblems(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("owner")
 	page := w.inTenant("applications/" + w.app.ID.String())
 	form := url.Values{

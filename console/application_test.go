@@ -13,7 +13,7 @@ import (
 )
 
 // shown returns the mark in a form that shows the current application.
-func (w *world) shown() string {
+func (w *consoleVault) shown() string {
 	w.t.Helper()
 	return console.Mark(must.Get(w.Owner.GetApplication(w.t.Context(), w.app.ID))(w.t))
 }
@@ -22,7 +22,7 @@ func (w *world) shown() string {
 // open. Saving the form must not restore the old rights.
 func TestOldFormsAreNotSaved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("owner")
 	page := w.inTenant("applications/" + w.app.ID.String())
 	_, body := v.get(page)
@@ -51,7 +51,7 @@ func TestOldFormsAreNotSaved(t *testing.T) {
 // data was replaced, for a day.
 func TestReplacedDataIsCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	page, v := w.inTenant("applications/"+w.app.ID.String()), w.as("viewer")
 	_, body := v.get(page)
 	must.Lack(t, "without a rule with destinations", body, `id="echoes"`)
@@ -73,7 +73,7 @@ func TestReplacedDataIsCounted(t *testing.T) {
 // which the form does not have and so must not remove.
 func TestKeysAndIdentities(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	page, v := w.inTenant("applications/"+w.app.ID.String()), w.as("owner")
 	k := must.Get(w.Owner.CreateApplicationKey(t.Context(), w.app.ID, vault.ApplicationKeyParams{}))(t)
 	must.Get(w.Vault.Authenticate(t.Context(), k.Key))(t)

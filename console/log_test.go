@@ -18,7 +18,7 @@ import (
 // TestLogFilters lists entries with each filter, and exports the same entries.
 func TestLogFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("viewer")
 	formula := "=cmd|' /C calc'!A0"
 	must.Get(w.Owner.AsUser(formula).CreateToken(t.Context(), vault.TokenParams{ID: "formula", Type: vault.TypeGeneric, Data: "x"}))(t)
@@ -67,7 +67,7 @@ func TestLogFilters(t *testing.T) {
 // console that starts later shows them too.
 func TestFailedRunsLookFailed(t *testing.T) {
 	t.Parallel()
-	w := newWorldOn(t, jsruntime.NewInProcess(nil))
+	w := newConsoleVaultOn(t, jsruntime.NewInProcess(nil))
 	must.Get(w.Owner.PatchReactor(t.Context(), w.reactor.ID, map[string]any{"name": "Charge a card"}))(t)
 	page := func(path string) string { return look(t, w.Vault, "/tenants/"+w.Acme.ID.String()+path) }
 	log := page("/log?operation=react")
@@ -89,7 +89,7 @@ func TestFailedRunsLookFailed(t *testing.T) {
 // TestFind looks for the ids of everything.
 func TestFind(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("viewer")
 	other := must.Get(w.CreateTenant(t.Context(), "Initech"))(t)
 	twice := vault.TokenParams{ID: "order-1", Type: vault.TypeGeneric, Data: "x"}

@@ -26,7 +26,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the pictures of docs")
 
 // show fills the vault with what a picture should have.
-func (w *world) show() {
+func (w *consoleVault) show() {
 	w.t.Helper()
 	w.name("Acme")
 	ctx := w.t.Context()
@@ -50,7 +50,7 @@ func (w *world) show() {
 }
 
 // hour fills the log with an hour of creates and reads.
-func (w *world) hour() {
+func (w *consoleVault) hour() {
 	w.t.Helper()
 	for minute := range 60 {
 		w.Clock.Advance(time.Minute)
@@ -78,7 +78,7 @@ module.exports = async function (req) {
 `
 
 // traffic gives the recorder a day to remember.
-func (w *world) traffic() {
+func (w *consoleVault) traffic() {
 	now := time.Now()
 	w.rec.Forget()
 	for minutes := 24*60 - 1; minutes >= 0; minutes-- {
@@ -107,7 +107,7 @@ func (w *world) traffic() {
 // one does with code, rules and tokens.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	w := newWorldOn(t, jsruntime.NewInProcess(nil), trailed)
+	w := newConsoleVaultOn(t, jsruntime.NewInProcess(nil), trailed)
 	w.show()
 	w.trail()
 	w.traffic()

@@ -29,7 +29,7 @@ var alike = []string{"day", "found", "long", "hostile"}
 // each kind of page once.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	w := newWorldOn(t, jsruntime.NewInProcess(nil), trailed)
+	w := newConsoleVaultOn(t, jsruntime.NewInProcess(nil), trailed)
 	w.trail()
 	source := browser.Axe(t)
 	for name, s := range screens {
@@ -74,7 +74,7 @@ const onAPage = `JSON.stringify({
 })`
 
 // check checks the rules that hold for every page.
-func (p *tab) check(page string, w *world) {
+func (p *tab) check(page string, w *consoleVault) {
 	p.T.Helper()
 	var got struct {
 		Title                       string
@@ -97,7 +97,7 @@ func (p *tab) check(page string, w *world) {
 // session.
 func TestConsoleWorksWithKeyboardOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	w.name("Acme")
 	p := newTab(t, screens["desktop"])
 	tenant := w.Acme.ID.String()
@@ -126,7 +126,7 @@ func button(text string) string {
 
 // keyboardLists finds an application, a token and a log entry, then opens the
 // System page and returns.
-func (p *tab) keyboardLists(w *world) {
+func (p *tab) keyboardLists(w *consoleVault) {
 	p.T.Helper()
 	p.tabTo(link("Applications"))
 	p.enter("/applications")
@@ -168,7 +168,7 @@ func (p *tab) keyboardLists(w *world) {
 const ruleCount = `String(document.querySelectorAll('[name$=".priority"]').length)`
 
 // keyboardCode makes test runs of a reactor and of a proxy.
-func (p *tab) keyboardCode(w *world) {
+func (p *tab) keyboardCode(w *consoleVault) {
 	p.T.Helper()
 	p.tabTo(link("Reactors and proxies"))
 	p.enter("/code")
@@ -199,7 +199,7 @@ func (p *tab) keyboardCode(w *world) {
 }
 
 // keyboardAccess explains a decision, and ends a session.
-func (p *tab) keyboardAccess(w *world) {
+func (p *tab) keyboardAccess(w *consoleVault) {
 	p.T.Helper()
 	p.tabTo(link("Explain"))
 	p.enter("/explain")
@@ -224,7 +224,7 @@ func (p *tab) keyboardAccess(w *world) {
 // TestRulesInABrowser adds a rule with the button.
 func TestRulesInABrowser(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	p := newTab(t, screens["phone"])
 	p.Navigate(w.server.URL + "/login/owner")
 	p.Navigate(w.inTenant("applications/" + w.app.ID.String()))
@@ -244,7 +244,7 @@ func TestRulesInABrowser(t *testing.T) {
 // TestOpenPagesUpdate checks that open pages update.
 func TestOpenPagesUpdate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	ctx := t.Context()
 	overview, log := newTab(t, screens["desktop"]), newTab(t, screens["desktop"])
 	overview.Navigate(w.server.URL + "/login/viewer")
@@ -275,7 +275,7 @@ func TestOpenPagesUpdate(t *testing.T) {
 // TestQueryHelpWhileTyping types a query.
 func TestQueryHelpWhileTyping(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	p := newTab(t, screens["phone"])
 	p.Navigate(w.server.URL + "/login/viewer")
 	p.Navigate(w.inTenant("tokens"))
@@ -291,7 +291,7 @@ func TestQueryHelpWhileTyping(t *testing.T) {
 // TestWithoutJavaScript reads the pages as a browser without JavaScript would.
 func TestWithoutJavaScript(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("viewer")
 	for name, address := range w.pages() {
 		status, body := v.get(address)

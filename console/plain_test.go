@@ -18,7 +18,7 @@ import (
 // that visitors who are not signed in see how to sign in.
 func TestMasksAndSignIn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	_, body := w.as("viewer").get(w.inTenant("tokens"))
 	must.Contain(t, "the mask of a card", body, `<bdi>XXXXXXXXXXXX5556, 12/2031</bdi>`)
 	must.Lack(t, "the mask of a card", body, "&#34;number")

@@ -26,7 +26,7 @@ func entriesOf(page string) []string {
 // default.
 func TestConsoleReadsAreMarked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("owner")
 	for range 60 {
 		v.get(w.inTenant("tokens/order-2"))
@@ -65,7 +65,7 @@ var olderPattern = regexp.MustCompile(`href="\?([^"]*before=[^"]*)">Older`)
 // and in order, although reads of the console lie between them.
 func TestPagesOfTheLog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("viewer")
 	var want []string
 	for i := range 120 {

@@ -37,7 +37,7 @@ func (v *visitor) facts() map[string]map[string]string {
 // the policy for requests, and the workers.
 func TestSystemPage(t *testing.T) {
 	t.Parallel()
-	w := newWorldOn(t, jsruntime.New(nil))
+	w := newConsoleVaultOn(t, jsruntime.New(nil))
 	all := w.as("viewer").facts()
 	for title, facts := range map[string]map[string]string{
 		"Program":                {"Version": `\S+`, "Go": regexp.QuoteMeta(runtime.Version()) + " on " + runtime.GOOS + "/.+", "Running for": `.*\ds`},

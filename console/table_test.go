@@ -35,7 +35,7 @@ const rowsOnScreen = `(() => {
 // screen of 1280 by 800 must show all columns and at least 16 rows of one line.
 func TestTablesAreDense(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	for i := range 20 {
 		p := vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 1, ExpirationYear: 2033}, Containers: []string{"/pci/high/", "/tests/"}}
 		if i%2 == 0 {
@@ -71,7 +71,7 @@ func TestTablesAreDense(t *testing.T) {
 // reactors show the names of applications, with links, instead of ids.
 func TestPagesShowNamesInsteadOfIDs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	app := must.Get(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"name": "Support desk"}))(t)
 	private := w.Private.ApplicationID().String()
 	must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "by-app", Type: vault.TypeGeneric, Data: "x"}))(t)
@@ -100,7 +100,7 @@ func TestPagesShowNamesInsteadOfIDs(t *testing.T) {
 // TestTenantsPage checks the tokens, errors and key age of each tenant.
 func TestTenantsPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	for range 3 {
 		if _, err := w.Owner.GetToken(t.Context(), "no-such-token"); err == nil {
 			t.Fatal("the token exists")
@@ -125,7 +125,7 @@ func TestTenantsPage(t *testing.T) {
 // links to the pages above.
 func TestSwitchAndCrumbs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	w.name("Acme")
 	other := must.Get(w.CreateTenant(t.Context(), "Other & Co"))(t)
 	v := w.as("viewer")
@@ -145,7 +145,7 @@ func TestSwitchAndCrumbs(t *testing.T) {
 // TestEmptyPagesLinkSomewhere checks that empty pages have a link or a command.
 func TestEmptyPagesLinkSomewhere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	empty := must.Get(w.CreateTenant(t.Context(), "Empty"))(t)
 	v := w.as("viewer")
 	in := w.console("tenants/" + empty.ID.String() + "/")
@@ -175,7 +175,7 @@ func TestEmptyPagesLinkSomewhere(t *testing.T) {
 // is marked and linked to its message.
 func TestInvalidFieldsAreMarked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newConsoleVault(t)
 	v := w.as("owner")
 	app := w.inTenant("applications/" + w.app.ID.String())
 	rule := func(name, value string) url.Values {

@@ -31,7 +31,7 @@ func (k *customerKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 func TestTenantWithItsOwnKey(t *testing.T) {
 	t.Parallel()
 	key := &customerKey{AEAD: vault.NewKey()}
-	w := newWorldOn(t, jsruntime.NewInProcess(nil), func(c *vault.Config) {
+	w := newConsoleVaultOn(t, jsruntime.NewInProcess(nil), func(c *vault.Config) {
 		c.KeyAge = 20 * time.Millisecond
 		c.OpenKey = func(context.Context, string) (vault.AEAD, error) { return key, nil }
 	})

@@ -100,7 +100,7 @@ func (deaf) Send(context.Context, []byte, string) error {
 }
 
 // trail signs a checkpoint, verifies the log, and sends it to the sinks.
-func (w *world) trail() {
+func (w *consoleVault) trail() {
 	w.t.Helper()
 	must.Get(w.CreateTenant(w.t.Context(), "Globex"))(w.t)
 	must.Get(w.Checkpoint(w.t.Context()))(w.t)

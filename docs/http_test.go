@@ -29,8 +29,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// world is the server for the commands of http.md.
-type world struct {
+// commandServer is the server for the commands of http.md.
+type commandServer struct {
 	*vaulttest.Vault
 	server    *httptest.Server
 	variables map[string]string // of the shell
@@ -53,7 +53,7 @@ func (l *lines) add(s string) {
 }
 
 // Observe implements httpserver.Observer.
-func (w *world) Observe(_ context.Context, r httpserver.RequestInfo) {
+func (w *commandServer) Observe(_ context.Context, r httpserver.RequestInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.Status < 400 {
@@ -61,11 +61,11 @@ func (w *world) Observe(_ context.Context, r httpserver.RequestInfo) {
 	}
 }
 
-// newWorld starts a server, a destination that echoes requests, and a receiver of
+// newCommandServer starts a server, a destination that echoes requests, and a receiver of
 // callbacks.
-func newWorld(t *testing.T) *world {
+func newCommandServer(t *testing.T) *commandServer {
 	t.Helper()
-	w := &world{seen: map[string]bool{}, callbacks: &lines{}}
+	w := &commandServer{seen: map[string]bool{}, callbacks: &lines{}}
 	destination := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path != "/json" {
@@ -116,7 +116,7 @@ func configOf(t *testing.T) *vault.Config {
 }
 
 // shell runs commands with the variables and returns their output.
-func (w *world) shell(t *testing.T, commands string) string {
+func (w *commandServer) shell(t *testing.T, commands string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
 	cmd.Env = os.Environ()
@@ -140,7 +140,7 @@ var (
 // TestCurlLines runs the commands of http.md in order.
 func TestCurlLines(t *testing.T) { //nolint:tparallel // the commands build on each other
 	t.Parallel()
-	w := newWorld(t)
+	w := newCommandServer(t)
 	blocks := blocksOf(t, "http.md")
 	for i, b := range blocks {
 		if b.lang != "sh" || !strings.Contains(b.text, "curl ") {
@@ -173,7 +173,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // capture stores the values that a comment names for later commands.
-func (w *world) capture(t *testing.T, comment, body string) {
+func (w *commandServer) capture(t *testing.T, comment, body string) {
 	t.Helper()
 	for _, c := range captured.FindAllStringSubmatch(comment, -1) {
 		var fields map[string]any
@@ -191,7 +191,7 @@ func (w *world) capture(t *testing.T, comment, body string) {
 
 // compare compares a response with the block that shows it. A paragraph may be
 // between the command and the block.
-func (w *world) compare(t *testing.T, shown block, body string) {
+func (w *commandServer) compare(t *testing.T, shown block, body string) {
 	t.Helper()
 	switch shown.lang {
 	case "json":
@@ -267,7 +267,7 @@ func abridgeArray(shown []any, got any) (want, kept any) {
 }
 
 // normal reads JSON and replaces volatile texts with their names.
-func (w *world) normal(t *testing.T, text string) any {
+func (w *commandServer) normal(t *testing.T, text string) any {
 	t.Helper()
 	var v any
 	d := json.NewDecoder(strings.NewReader(text))
@@ -278,7 +278,7 @@ func (w *world) normal(t *testing.T, text string) any {
 	return w.normalValue(v)
 }
 
-func (w *world) normalValue(v any) any {
+func (w *commandServer) normalValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
@@ -303,7 +303,7 @@ func (w *world) normalValue(v any) any {
 }
 
 // checkCallback checks that the asynchronous run of the document was delivered.
-func (w *world) checkCallback(t *testing.T) {
+func (w *commandServer) checkCallback(t *testing.T) {
 	t.Helper()
 	must.Do(t, w.Work(t.Context()))
 	w.callbacks.mu.Lock()
@@ -313,7 +313,7 @@ func (w *world) checkCallback(t *testing.T) {
 
 // checkEveryEndpoint checks that the commands have called each endpoint of the
 // OpenAPI document with success.
-func (w *world) checkEveryEndpoint(t *testing.T) {
+func (w *commandServer) checkEveryEndpoint(t *testing.T) {
 	t.Helper()
 	res := must.Get(http.Get(w.server.URL + "/openapi.json"))(t)
 	defer res.Body.Close()
@@ -356,7 +356,7 @@ func TestSetUpReadsTheCredentials(t *testing.T) {
 }
 `
 	must.Do(t, os.WriteFile(filepath.Join(folder, "vault-credentials.json"), []byte(file), 0o600))
-	w := &world{variables: map[string]string{"VAULT": "", "FOLDER": folder}}
+	w := &commandServer{variables: map[string]string{"VAULT": "", "FOLDER": folder}}
 	got := w.shell(t, `cd "$FOLDER"`+"\n"+setUp+`echo $VAULT $PUBLIC_KEY $PRIVATE_KEY $MANAGEMENT_KEY`)
 	must.Same(t, "the variables", "http://127.0.0.1:8080 key_pub key_prv key_mgt\n", got)
 }

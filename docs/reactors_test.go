@@ -51,7 +51,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 				t.Fatal("the block must begin with its invocation and end in a comment with its response")
 			}
 			kind, body, code, status, answer := m[1], m[2], m[3], m[4], m[5]
-			w := newWorld(t)
+			w := newCommandServer(t)
 			must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "jane-card", Type: vault.TypeCard,
 				Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030}}))(t)
 			path, key := w.install(t, kind, code)
@@ -68,7 +68,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 }
 
 // install creates a reactor or a proxy with the code and returns its path and key.
-func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string) {
+func (w *commandServer) install(t *testing.T, kind, code string) (path, proxyKey string) {
 	t.Helper()
 	app := w.Private.ApplicationID()
 	configuration := map[string]string{"url": w.variables["DESTINATION"] + "/json", "token": "gateway-secret"}
@@ -88,7 +88,7 @@ func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string)
 	return "/proxy", x.Key
 }
 
-func (w *world) post(t *testing.T, path, proxyKey, body string) (int, string) {
+func (w *commandServer) post(t *testing.T, path, proxyKey, body string) (int, string) {
 	t.Helper()
 	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, w.server.URL+path, strings.NewReader(body)))(t)
 	req.Header.Set("SVC-API-KEY", w.PrivateKey)

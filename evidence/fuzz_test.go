@@ -14,7 +14,7 @@ func FuzzVerify(f *testing.F) {
 	since := w.checkpoint()
 	w.proveErased()
 	f.Add(w.bundle(), since)
-	plain := newWorld(f)
+	plain := newModelVault(f)
 	for range 3 {
 		plain.enter(KindEntry)
 	}
@@ -31,7 +31,7 @@ func FuzzVerify(f *testing.F) {
 }
 
 func FuzzOpenProof(f *testing.F) {
-	w := newWorld(f)
+	w := newModelVault(f)
 	for range 5 {
 		w.enter(KindEntry)
 	}
@@ -46,7 +46,7 @@ func FuzzOpenProof(f *testing.F) {
 }
 
 func FuzzOpenCheckpoint(f *testing.F) {
-	w := newWorld(f)
+	w := newModelVault(f)
 	f.Add(w.checkpoint())
 	f.Add(w.tenantNote())
 	key := must.Get(note.NewVerifier(w.vkey))(f)

@@ -18,7 +18,7 @@ import (
 
 func TestProof(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	for range 9 {
 		w.enter(KindEntry)
 	}
@@ -43,7 +43,7 @@ func TestProofOfAnErasedEntry(t *testing.T) {
 
 func TestEveryByteOfAProofMatters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	for range 5 {
 		w.enter(KindEntry)
 	}
@@ -60,7 +60,7 @@ func TestEveryByteOfAProofMatters(t *testing.T) {
 // TestProofWithAnotherHeadIsRefused combines parts of two genuine proofs.
 func TestProofWithAnotherHeadIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	w.enter(KindEntry)
 	a, _ := parseProof(w.proof(0))
 	w.enter(KindEntry)
@@ -82,7 +82,7 @@ func TestProofWithAnotherHeadIsRefused(t *testing.T) {
 // library.
 func TestIndependentLibraryAgrees(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	for n := range int64(40) {
 		w.enter(KindEntry)
 		root := w.log.root(n + 1)
@@ -113,7 +113,7 @@ func raw(hashes []Hash) [][]byte {
 
 func TestCheckpoint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	msg := w.checkpoint()
 	key := must.Get(note.NewVerifier(w.vkey))(t)
 	c := must.Get(OpenCheckpoint(msg, key))(t)

@@ -61,11 +61,11 @@ func TestVerifyAcceptsAGenuineBundle(t *testing.T) {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := full(t)
-	since := newWorld(t) // has the same start as w
+	since := newModelVault(t) // has the same start as w
 	for _, kind := range []Kind{KindImported, KindImported, KindImported, KindEntry} {
 		since.enter(kind)
 	}
-	fork := newWorld(t)
+	fork := newModelVault(t)
 	fork.enter(KindEntry)
 	for name, content := range map[string][]byte{
 		"since.txt": since.checkpoint(), "fork.txt": fork.checkpoint(), "bundle.ndjson": w.bundle(), "proof.txt": w.proof(7), "key.txt": []byte(w.vkey + "\n"),
@@ -134,45 +134,45 @@ func TestEveryLineOfABundleMatters(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		tamper func(w *world) []byte
+		tamper func(w *modelVault) []byte
 		want   []Finding // without the tenant
 	}{
-		"altered": {func(w *world) []byte {
+		"altered": {func(w *modelVault) []byte {
 			w.leaves[1].Entry.Operation = "read"
 			return w.bundle()
 		}, []Finding{{Index: 1, Verdict: Altered}}},
-		"erased without an event": {func(w *world) []byte {
+		"erased without an event": {func(w *modelVault) []byte {
 			left := w.leaves[1].Entry.redacted()
 			w.leaves[1].Entry, w.leaves[1].Mac = &left, nil
 			return w.bundle()
 		}, []Finding{{Index: 1, Verdict: Altered}}},
-		"row deleted": {func(w *world) []byte {
+		"row deleted": {func(w *modelVault) []byte {
 			w.leaves[2].Entry, w.leaves[2].Mac = nil, nil
 			return w.bundle()
 		}, []Finding{{Index: 2, Verdict: Missing}}},
-		"line deleted": {func(w *world) []byte {
+		"line deleted": {func(w *modelVault) []byte {
 			return edit(w.bundle(), func(l [][]byte) [][]byte { return slices.Delete(l, 5, 6) })
 		}, []Finding{{Index: 2, Verdict: Missing}}},
-		"swapped": {func(w *world) []byte {
+		"swapped": {func(w *modelVault) []byte {
 			return edit(w.bundle(), func(l [][]byte) [][]byte { l[4], l[5] = l[5], l[4]; return l })
 		}, []Finding{{Index: 1, Verdict: Reordered}}},
-		"forged": {func(w *world) []byte {
+		"forged": {func(w *modelVault) []byte {
 			b := w.bundle()
 			w.enter(KindEntry)
 			line := append(encodeLeaf(w, 4), '\n')
 			return edit(b, func(l [][]byte) [][]byte { return slices.Insert(l, 7, line) })
 		}, []Finding{{Index: 4, Verdict: Forged}}},
-		"cut": {func(w *world) []byte {
+		"cut": {func(w *modelVault) []byte {
 			return edit(w.bundle(), func(l [][]byte) [][]byte { return l[:5] })
 		}, []Finding{{Index: -1, Verdict: Truncated}}},
-		"another key": {func(w *world) []byte {
+		"another key": {func(w *modelVault) []byte {
 			w.signer, _ = signer(w.t, 2)
 			return w.bundle()
 		}, []Finding{{Index: -1, Verdict: BadSignature}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newModelVault(t)
 			for range 4 {
 				w.enter(KindEntry)
 			}
@@ -188,7 +188,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func encodeLeaf(w *world, n int64) []byte {
+func encodeLeaf(w *modelVault, n int64) []byte {
 	var b bytes.Buffer
 	must.Do(w.t, NewWriter(&b).Leaf(&w.leaves[n]))
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
@@ -228,16 +228,16 @@ func wantAgreement(t *testing.T, bundle []byte, vkey string, since []byte) {
 
 func TestSince(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	w.enter(KindEntry)
 	first, firstOfTenant := w.checkpoint(), w.tenantNote()
 	w.enter(KindEntry)
-	fork := func() *world {
-		f := newWorld(t)
+	fork := func() *modelVault {
+		f := newModelVault(t)
 		f.enter(KindImported)
 		return f
 	}
-	other := newWorld(t)
+	other := newModelVault(t)
 	for range 5 {
 		other.enter(KindEntry)
 		other.checkpoint()
@@ -265,7 +265,7 @@ func TestSince(t *testing.T) {
 
 func TestIncomparableNoteHasNoVerdict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	w.enter(KindEntry)
 	w.checkpoint()
 	w.note(Event{Kind: EventErasedAgain}, false)
@@ -287,7 +287,7 @@ func TestIncomparableNoteHasNoVerdict(t *testing.T) {
 
 func TestKeyChangeCoversEarlierNotes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	w.enter(KindEntry)
 	first, old := w.checkpoint(), w.vkey
 	w.signer, w.vkey = signer(t, 9)
@@ -301,10 +301,10 @@ func TestKeyChangeCoversEarlierNotes(t *testing.T) {
 
 func TestRestoreStaysVisible(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newModelVault(t)
 	w.enter(KindEntry)
 	before := w.checkpoint()
-	lost := newWorld(t) // the same history, continued
+	lost := newModelVault(t) // the same history, continued
 	lost.enter(KindEntry)
 	lost.checkpoint()
 	for range 3 {

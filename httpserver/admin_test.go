@@ -18,7 +18,7 @@ const (
 
 func TestListLogsFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.create(`{"id":"early","type":"token","data":1}`) // at 12:00
 	w.Clock.Advance(time.Hour)
 	w.create(`{"id":"late","type":"card_number","data":"4242424242424242"}`) // at 13:00
@@ -66,7 +66,7 @@ func TestListLogsFilters(t *testing.T) {
 
 func TestCreateSessionTakesNoBody(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	app := "/applications/" + w.Private.ApplicationID().String() + "/regenerate"
 	for path, c := range map[string]struct {
 		key  string
@@ -94,7 +94,7 @@ func TestCreateSessionTakesNoBody(t *testing.T) {
 // punycode.
 func TestDestinationsOfRules(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	body := func(destinations, permissions string) string {
 		return `{"name":"Till","type":"private","rules":[{"priority":1,"container":"/","transform":"reveal","permissions":` + permissions + `,"destinations":` + destinations + `}]}`
 	}
@@ -136,7 +136,7 @@ func TestAdministration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newRestVault(t, nil)
 			made := w.do("POST", c.path, w.ManagementKey, c.body).want(t, 201)
 			at := c.path + "/" + made.text(t, "id")
 			same(t, "Location", made.Header.Get("Location"), at)
@@ -171,7 +171,7 @@ func TestAdministration(t *testing.T) {
 
 func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
 	path := "/applications/" + w.Private.ApplicationID().String() + "/regenerate"
 	first := w.do("POST", path, w.ManagementKey, "", "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
@@ -183,7 +183,7 @@ func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {
 
 func TestOwnApplicationAndPermissionsNeedNoPermission(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	session := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "session_key")
 	for _, key := range []string{w.PublicKey, w.PrivateKey, w.ManagementKey, session} {
 		w.do("GET", "/applications/key", key, "").want(t, 200).lacks(t, `"key"`)
@@ -198,7 +198,7 @@ func TestOwnApplicationAndPermissionsNeedNoPermission(t *testing.T) {
 // response.
 func TestPreferShowsNothingWithoutReadPermission(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	at := w.do("POST", "/proxies", w.ManagementKey,
 		`{"name":"x","destination_url":"https://example.com","configuration":{"SECRET":"sk"}}`).want(t, 201).Header.Get("Location")
 	for permissions, status := range map[string]int{`["proxy:update"]`: 204, `["proxy:update","proxy:read"]`: 200} {

@@ -18,9 +18,9 @@ import (
 
 // smallVault returns a vault whose requests may hold 4 MiB in total, and 2
 // MiB for one tenant.
-func smallVault(t *testing.T) *world {
+func smallVault(t *testing.T) *restVault {
 	t.Helper()
-	return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxMemory: 4 << 20, SweepEvery: -1, WorkEvery: -1}), nil)
+	return restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxMemory: 4 << 20, SweepEvery: -1, WorkEvery: -1}), nil)
 }
 
 // A request that finds no room gets a Retry-After. Other tenants and small
@@ -104,7 +104,7 @@ func (c *counting) limit(_ *http.Request, _ *vault.Client, cost int) (time.Durat
 func TestRateLimitsCountTokens(t *testing.T) {
 	t.Parallel()
 	c := &counting{left: 100}
-	w := newWorld(t, &Options{RateLimit: c.limit})
+	w := newRestVault(t, &Options{RateLimit: c.limit})
 	id := w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201).text(t, "id")
 	for _, step := range []struct {
 		name, method, path, key, body string
@@ -162,7 +162,7 @@ func TestPagesMatchEncodingJSON(t *testing.T) {
 
 func pageMatchesEncodingJSON(t *testing.T, letters int) {
 	t.Helper()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for i := range 3 {
 		w.do("POST", "/tokens", w.PrivateKey, fmt.Sprintf(`{"type":"token","data":%q,"metadata":{"n":"<%d>"}}`, strings.Repeat("é&", letters), i)).want(t, 201)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // keysOf returns the keys of an application as the API lists them.
-func (w *world) keysOf(path string) (list []map[string]any) {
+func (w *restVault) keysOf(path string) (list []map[string]any) {
 	w.t.Helper()
 	must.Do(w.t, json.Unmarshal([]byte(w.do("GET", path, w.ManagementKey, "").want(w.t, 200).body), &list))
 	return list
@@ -27,7 +27,7 @@ func fieldsOf(key map[string]any) []string { return slices.Sorted(maps.Keys(key)
 // Fields without a value are left out, and the text of a key is shown once.
 func TestKeysOfAnApplication(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	made := w.do("POST", "/applications", w.ManagementKey, `{"name":"a","type":"private","permissions":["token:create"]}`).want(t, 201)
 	path := "/applications/" + made.text(t, "id") + "/keys"
 	use := func(key string) int { return w.do("POST", "/tokens", key, `{"type":"token","data":"x"}`).StatusCode }
@@ -73,7 +73,7 @@ func TestKeysOfAnApplication(t *testing.T) {
 
 func TestKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	made := w.do("POST", "/applications", w.ManagementKey, `{"name":"a","type":"private","permissions":["token:create"]}`).want(t, 201)
 	path := "/applications/" + made.text(t, "id") + "/keys"
 	one := path + "/" + w.keysOf(path)[0]["id"].(string)
@@ -112,7 +112,7 @@ func TestKeysAreRefused(t *testing.T) {
 // Of concurrent calls for the last key only one succeeds.
 func TestConcurrentFourthKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	path := "/applications/" + w.do("POST", "/applications", w.ManagementKey, `{"name":"a","type":"private","permissions":["token:create"]}`).text(t, "id") + "/keys"
 	w.do("POST", path, w.ManagementKey, "").want(t, 201)
 	statuses := make([]int, 8)
@@ -130,7 +130,7 @@ func TestConcurrentFourthKey(t *testing.T) {
 func TestApplicationWithoutAKey(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	w := worldOf(t, v, nil)
+	w := restVaultOf(t, v, nil)
 	made := w.do("POST", "/applications", w.ManagementKey, `{"name":"a","type":"private","permissions":["token:create"],"create_key":false}`).want(t, 201)
 	made.lacks(t, `"key"`)
 	path := "/applications/" + made.text(t, "id")

@@ -47,7 +47,7 @@ func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	w := worldOf(t, v, &Options{Authenticate: signedIn(v), Origins: []string{"https://shop.example"}})
+	w := restVaultOf(t, v, &Options{Authenticate: signedIn(v), Origins: []string{"https://shop.example"}})
 	for _, c := range map[string]struct {
 		bearer, key string
 		status      int
@@ -84,7 +84,7 @@ func TestAuthenticate(t *testing.T) {
 func TestAuthenticatedUsersAreSeparate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	w := worldOf(t, v, &Options{Authenticate: signedIn(v)})
+	w := restVaultOf(t, v, &Options{Authenticate: signedIn(v)})
 	var ids []string
 	for _, user := range []string{"jane", "john", "jane"} {
 		res := w.do("POST", "/tokens", "", `{"type":"token","data":"x"}`, "Authorization", "Bearer "+user, "SVC-IDEMPOTENCY-KEY", "k").want(t, 201)
@@ -102,8 +102,8 @@ func TestAuthenticatedUsersAreSeparate(t *testing.T) {
 // destinations.
 func TestAuthenticateHidesCredentialsFromDestinations(t *testing.T) {
 	t.Parallel()
-	var w *proxyWorld
-	w = newProxyWorld(t, nil, &Options{Authenticate: func(r *http.Request) (*vault.Client, error) { return signedIn(w.Vault)(r) }}, nil)
+	var w *proxyVault
+	w = newProxyVault(t, nil, &Options{Authenticate: func(r *http.Request) (*vault.Client, error) { return signedIn(w.Vault)(r) }}, nil)
 	x := w.proxy(nil)
 	for bearer, want := range map[string]string{"Bearer jane": "", "Basic the-destination's": "Basic the-destination's"} {
 		r := w.request("POST", "/proxy", "{}", "SVC-PROXY-KEY", x.Key, "Authorization", bearer, "SVC-API-KEY", w.PrivateKey)
@@ -192,7 +192,7 @@ func TestOtherSitesCannotActForAUser(t *testing.T) {
 func TestAFormOfAnotherSiteErasesNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	w := worldOf(t, v, &Options{Authenticate: signedInByCookie(v)})
+	w := restVaultOf(t, v, &Options{Authenticate: signedInByCookie(v)})
 	w.create(`{"id":"kept","type":"token","data":"x"}`)
 	erase := func(site string) *response {
 		return w.do("POST", "/tokens/erase", "", `{"ids":["kept"],"reason":"="}`, "Content-Type", "text/plain", "Cookie", "session=1", "Sec-Fetch-Site", site)
@@ -219,7 +219,7 @@ func TestOneLookupPerRequest(t *testing.T) {
 	t.Parallel()
 	store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	counting := &countingStore{Storage: store}
-	w := worldOf(t, vaulttest.OpenStorage(t, counting, nil), nil)
+	w := restVaultOf(t, vaulttest.OpenStorage(t, counting, nil), nil)
 	for name, c := range map[string]struct{ method, path, body string }{
 		"create":   {http.MethodPost, "/tokens", `{"type":"token","data":"x"}`},
 		"tokenize": {http.MethodPost, "/tokenize", `{"a":"x","b":"y"}`},

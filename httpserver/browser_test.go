@@ -27,7 +27,7 @@ func hostilePage(w http.ResponseWriter, _ *http.Request) {
 
 func TestRelayedPagesAreSandboxed(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, hostilePage)
+	w := newProxyVault(t, nil, nil, hostilePage)
 	res := w.invoke(w.proxy(anonymous), "GET", "/page", "")
 	res.has(t, "steal").headers(t, "Content-Type", "text/html", "X-Own", "1")
 	want := map[string][]string{
@@ -45,7 +45,7 @@ func TestRelayedPagesAreSandboxed(t *testing.T) {
 
 func TestBrowsersCannotOpenProxies(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, hostilePage)
+	w := newProxyVault(t, nil, nil, hostilePage)
 	proxy := w.proxy(anonymous)
 	tests := []struct {
 		name, value string
@@ -97,7 +97,7 @@ func TestCookiesOfABrowserAreNotForwarded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newProxyWorld(t, nil, test.options, cookie)
+			w := newProxyVault(t, nil, test.options, cookie)
 			res := w.invoke(w.proxy(anonymous), "GET", "/", "", append([]string{"Cookie", "session=1"}, test.header...)...)
 			if got := res.Header.Get("X-Cookie"); res.StatusCode != 200 || got != test.want {
 				t.Errorf("the destination got %q (%d), want %q", got, res.StatusCode, test.want)
@@ -108,7 +108,7 @@ func TestCookiesOfABrowserAreNotForwarded(t *testing.T) {
 
 func TestRawProxyChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, &Options{RawProxy: true}, hostilePage)
+	w := newProxyVault(t, nil, &Options{RawProxy: true}, hostilePage)
 	res := w.invoke(w.proxy(anonymous), "GET", "/page", "", "Sec-Fetch-Dest", "document")
 	res.want(t, 200)
 	for name, want := range hostileHeaders {

@@ -92,7 +92,7 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 // Tokens have the field transform only if the query requests it.
 func TestTransformIsShownOnRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.do("POST", "/tokens", w.PrivateKey, `{"id":"tok","type":"token","data":"secret"}`).want(t, 201)
 	whole := `["{{ token: tok }}"]`
 	for _, tt := range []struct{ method, path, body, want string }{

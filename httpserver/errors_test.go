@@ -269,7 +269,7 @@ func TestInvalidCodeIs422(t *testing.T) {
 		&script.Error{Kind: script.Invalid, Status: 422, Title: script.DefaultTitle, Messages: messages},
 		vault.ErrCode,
 	} {
-		w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{err}}), nil)
+		w := restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{err}}), nil)
 		for path, body := range map[string]string{
 			"/reactors": reactorBody,
 			"/proxies":  `{"name":"x","destination_url":"https://example.com","request_transform":{"code":"x"}}`,
@@ -286,7 +286,7 @@ func TestInvalidCodeIs422(t *testing.T) {
 
 func TestABusyVaultIs429WithRetryAfter(t *testing.T) {
 	t.Parallel()
-	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{vault.ErrBusy}}), nil)
+	w := restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{vault.ErrBusy}}), nil)
 	res := w.do("POST", "/reactors", w.ManagementKey, reactorBody)
 	res.wantError(t, http.StatusTooManyRequests)
 	if res.Header.Get("Retry-After") == "" {

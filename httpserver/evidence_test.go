@@ -23,7 +23,7 @@ import (
 )
 
 // getEvidence reads evidence, whose lines the OpenAPI document does not describe.
-func (w *world) getEvidence(path string) *response {
+func (w *restVault) getEvidence(path string) *response {
 	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, path, nil)
 	r.Header.Set("SVC-API-KEY", w.ManagementKey)
 	return w.serve(r)
@@ -32,7 +32,7 @@ func (w *world) getEvidence(path string) *response {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	cfg := &vault.Config{Evidence: &vault.EvidenceConfig{Origin: "vault.example"}}
-	w := worldOf(t, vaulttest.Open(t, ":memory:", cfg), nil)
+	w := restVaultOf(t, vaulttest.Open(t, ":memory:", cfg), nil)
 	key := must.Get(w.EvidenceKey())(t)
 	page := must.Get(w.Owner.ListLogs(t.Context(), vault.ListLogsParams{}))(t)
 	id := page.Data[0].ID.String()
@@ -98,7 +98,7 @@ func TestEvidenceIsSentWithATimeLimit(t *testing.T) {
 
 func TestEvidenceIsOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for _, path := range []string{"/logs/checkpoint", "/logs/evidence", "/logs/consistency?from=1", "/logs/x/proof"} {
 		w.do("GET", path, w.ManagementKey, "").want(t, 404).has(t, `"Evidence is off."`)
 	}
@@ -108,9 +108,9 @@ func TestEvidenceIsOff(t *testing.T) {
 func TestReadinessAfterARestore(t *testing.T) {
 	t.Parallel()
 	anchor := vault.AnchorFile(filepath.Join(t.TempDir(), "notes"))
-	open := func() *world {
+	open := func() *restVault {
 		cfg := &vault.Config{Evidence: &vault.EvidenceConfig{Every: -1, Signer: signer, Anchors: []vault.Anchor{anchor}}}
-		return worldOf(t, vaulttest.Open(t, ":memory:", cfg), nil)
+		return restVaultOf(t, vaulttest.Open(t, ":memory:", cfg), nil)
 	}
 	before := open()
 	same(t, "at first", before.do("GET", "/readyz", "", "").body, `{"status":"ok"}`)
@@ -171,7 +171,7 @@ func TestReadinessReportsASkewedClock(t *testing.T) {
 		store := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 		v := must.Get(vault.Open(t.Context(), skewed{store, ahead}, vault.NewKey(), &vault.Config{Logger: slog.New(slog.DiscardHandler)}))(t)
 		defer v.Close()
-		w := worldOf(t, &vaulttest.Vault{Vault: v}, nil)
+		w := restVaultOf(t, &vaulttest.Vault{Vault: v}, nil)
 		same(t, fmt.Sprint(ahead, " ahead"), w.do("GET", "/readyz", "", "").want(t, 200).body, want)
 	}
 }

@@ -15,12 +15,12 @@ import (
 
 var errBroken = errors.New("disk on fire")
 
-// breakableWorld returns a world on a storage that can be made to fail.
-func breakableWorld(t testing.TB) (*world, *breakable) {
+// breakableVault returns a vault on a storage that can be made to fail.
+func breakableVault(t testing.TB) (*restVault, *breakable) {
 	t.Helper()
 	store := must.Get(sqlite.Open(context.Background(), ":memory:"))(t)
 	b := &breakable{Storage: store, leave: make(chan struct{})}
-	return worldOf(t, vaulttest.OpenStorage(t, b, nil), nil), b
+	return restVaultOf(t, vaulttest.OpenStorage(t, b, nil), nil), b
 }
 
 // breakable is a storage that can be made to fail, to panic, or to block

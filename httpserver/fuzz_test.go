@@ -31,7 +31,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add("POST", "/proxies", []byte(proxyBody))
 	f.Add("OPTIONS", "*", []byte(nil))
 	f.Add("CONNECT", "//x/../y", []byte(nil))
-	w := newWorld(f, nil)
+	w := newRestVault(f, nil)
 	w.create(`{"id":"existing","type":"token","data":{"a":"b"},"metadata":{"k":"v"}}`)
 	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
 		target, err := url.ParseRequestURI(path)
@@ -45,7 +45,7 @@ func FuzzRequests(f *testing.F) {
 }
 
 // probe sends one request and checks the response and the log.
-func (w *world) probe(method string, target *url.URL, key string, body []byte) {
+func (w *restVault) probe(method string, target *url.URL, key string, body []byte) {
 	w.t.Helper()
 	before := w.totalLogs()
 	r := httptest.NewRequest("GET", "/", bytes.NewReader(body))

@@ -15,7 +15,7 @@ const idempotencyKey = "SVC-IDEMPOTENCY-KEY"
 
 func TestIdempotencyReplaysByteForByte(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	reactor := w.do("POST", "/reactors", w.ManagementKey, reactorBody).want(t, 201).text(t, "id")
 	w.create(`{"id":"doc","type":"token","data":{"n":1}}`)
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestIdempotencyReplaysByteForByte(t *testing.T) {
 }
 
 // totalLogs counts the entries in the audit log.
-func (w *world) totalLogs() int {
+func (w *restVault) totalLogs() int {
 	w.t.Helper()
 	page := must.Get(w.Owner.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: 1}}))(w.t)
 	return page.Pagination.TotalItems
@@ -57,7 +57,7 @@ func (w *world) totalLogs() int {
 
 func TestIdempotencyStoresNoFailure(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.do("POST", "/tokens", w.PrivateKey, `{"type":"token"}`, idempotencyKey, "k").wantError(t, 400)
 	w.do("POST", "/tokens", w.PrivateKey, `not json`, idempotencyKey, "k").wantError(t, 400)
 	w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`).want(t, 201)
@@ -72,7 +72,7 @@ func TestIdempotencyStoresNoFailure(t *testing.T) {
 
 func TestIdempotencyKeyInUseIs409(t *testing.T) {
 	t.Parallel()
-	w, store := breakableWorld(t)
+	w, store := breakableVault(t)
 	gate := make(chan struct{})
 	store.gate.Store(&gate)
 	first := make(chan *response)
@@ -91,7 +91,7 @@ func TestIdempotencyKeyInUseIs409(t *testing.T) {
 
 func TestIdempotencyKeyIsIgnoredOnGETAndDELETE(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	id := w.create(card)
 	long := strings.Repeat("k", 256)
 	w.do("GET", "/tokens/"+id, w.PrivateKey, "", idempotencyKey, long).want(t, 200)
@@ -103,7 +103,7 @@ func TestIdempotencyKeyIsIgnoredOnGETAndDELETE(t *testing.T) {
 // which must not exist for more than an hour.
 func TestIdempotencyKeyIsIgnoredOnReadsByPOST(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	id := w.create(card)
 	reveal := func() string {
 		return w.do("POST", "/detokenize", w.PrivateKey, `"{{ `+id+` }}"`, idempotencyKey, "k").want(t, 200).body
@@ -115,7 +115,7 @@ func TestIdempotencyKeyIsIgnoredOnReadsByPOST(t *testing.T) {
 
 func TestIdempotencyScope(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	_, otherKey := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, nil)
 	_, otherTenant := w.NewTenant(t, "Other")
 	_, foreignKey := w.NewApplication(t, otherTenant, vault.ApplicationPrivate, nil)
@@ -136,7 +136,7 @@ func TestIdempotencyScope(t *testing.T) {
 
 func TestIdempotencyChecksThePermissionBeforeAReplay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	made := w.do("POST", "/applications", w.ManagementKey, `{"name":"x","type":"private","permissions":["token:create"]}`).want(t, 201)
 	key, at := made.text(t, "key"), "/applications/"+made.text(t, "id")
 	w.do("POST", "/tokens", key, card, idempotencyKey, "k").want(t, 201)
@@ -151,7 +151,7 @@ func TestIdempotencyChecksThePermissionBeforeAReplay(t *testing.T) {
 // stored.
 func TestResponsesBuiltByCodeAreReplayed(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	for status, replayed := range map[int]bool{200: true, 201: true, 302: true, 402: false, 500: false} {
 		path := w.newReactor(fmt.Sprintf(`module.exports = async () => {
 			throw new CustomHttpResponseError({status: %d, headers: {'X-Pot': 'tea'}, body: {r: require('crypto').randomUUID()}})
@@ -174,7 +174,7 @@ func TestResponsesBuiltByCodeAreReplayed(t *testing.T) {
 
 func TestOneIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	r := request(t, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
 	r.Header["Svc-Idempotency-Key"] = []string{"a", "b"}
 	w.serve(r).want(t, 400)

@@ -22,7 +22,7 @@ import (
 
 func TestImportLines(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{MaxBody: 2000})
+	w := newRestVault(t, &Options{MaxBody: 2000})
 	w.do("POST", "/tokens", w.PrivateKey, `{"id":"there","type":"token","data":"x"}`).want(t, 201)
 	body := strings.Join([]string{
 		`{"id":"one","type":"token","data":"x"}`, "", "  \r",
@@ -70,7 +70,7 @@ func sameFields(got, want string) bool {
 
 func TestImportIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	row := `{"id":"one","type":"token","data":"x"}`
 	res := w.do("POST", "/tokens/import", w.PublicKey, row, "SVC-IDEMPOTENCY-KEY", "k")
 	must.Contain(t, "with an idempotency key", fmt.Sprint(res.wantError(t, 400)["errors"]), "rows with an id")
@@ -147,7 +147,7 @@ func TestImportStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, &Options{BodyTimeout: 2 * time.Hour})
+			w := newRestVault(t, &Options{BodyTimeout: 2 * time.Hour})
 			limits := &deadlines{Handler: w.h}
 			srv := httptest.NewUnstartedServer(limits)
 			srv.Config.ReadTimeout, srv.Config.WriteTimeout = time.Hour, time.Hour
@@ -182,7 +182,7 @@ func TestImportStreams(t *testing.T) {
 // reports the reason.
 func TestImportEndsEarly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	quickPause(w)
 	limits := &deadlines{Handler: w.h}
 	srv := httptest.NewServer(limits)
@@ -202,7 +202,7 @@ func TestImportEndsEarly(t *testing.T) {
 // nothing. After a complete body, the connection stays open.
 func TestStalledImportIsAborted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond})
+	w := newRestVault(t, &Options{BodyTimeout: 50 * time.Millisecond})
 	srv := w.listen()
 	importHead := func(length int) string {
 		return strings.Replace(head(w.PublicKey, length), "/tokens", "/tokens/import", 1)
@@ -231,7 +231,7 @@ func TestStalledImportIsAborted(t *testing.T) {
 func TestImportIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	var charged, refused atomic.Int64
-	w := newWorld(t, &Options{RateLimit: func(_ *http.Request, _ *vault.Client, cost int) (time.Duration, bool) {
+	w := newRestVault(t, &Options{RateLimit: func(_ *http.Request, _ *vault.Client, cost int) (time.Duration, bool) {
 		if cost > 1 && refused.Add(1) == 1 {
 			return time.Millisecond, false
 		}
@@ -258,7 +258,7 @@ func request(t testing.TB, path, key, body string) *http.Request {
 
 func TestFollowLogs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	start := w.do("GET", "/logs/follow", w.ManagementKey, "").want(t, 200)
 	if start.decode(t)["data"] == nil {
 		t.Errorf("entries are not a list: %s", start.body)

@@ -14,7 +14,7 @@ import (
 
 func TestRateLimitedRequestIs429WithRetryAfter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{RateLimit: EachApplication(rate.Every(10*time.Second), 2)})
+	w := newRestVault(t, &Options{RateLimit: EachApplication(rate.Every(10*time.Second), 2)})
 	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
 	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
 	res := w.do("GET", "/tokens", w.PrivateKey, "")
@@ -27,7 +27,7 @@ func TestRateLimitedRequestIs429WithRetryAfter(t *testing.T) {
 
 func TestASessionCountsAsItsApplication(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{RateLimit: EachApplication(rate.Every(time.Hour), 2)})
+	w := newRestVault(t, &Options{RateLimit: EachApplication(rate.Every(time.Hour), 2)})
 	key := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "session_key")
 	w.do("GET", "/permissions", key, "").want(t, 200)
 	w.do("GET", "/permissions", key, "").wantError(t, 429)
@@ -51,7 +51,7 @@ func TestLimitersAreBounded(t *testing.T) {
 
 func TestCORSIsOffByDefault(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	res := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST")
 	res.wantError(t, 405)
 	for name := range res.Header {
@@ -63,7 +63,7 @@ func TestCORSIsOffByDefault(t *testing.T) {
 
 func TestCORSLetsAPageTokenize(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{Origins: []string{"https://shop.example"}})
+	w := newRestVault(t, &Options{Origins: []string{"https://shop.example"}})
 	pre := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "content-type, svc-api-key").want(t, 204)
 	for name, want := range map[string]string{
@@ -88,7 +88,7 @@ func TestCORSLetsAPageTokenize(t *testing.T) {
 
 func TestCORSForAllOrigins(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{Origins: []string{"*"}})
+	w := newRestVault(t, &Options{Origins: []string{"*"}})
 	if got := w.do("GET", "/healthz", "", "", "Origin", "https://any.example").Header.Get("Access-Control-Allow-Origin"); got != "*" {
 		t.Errorf("Access-Control-Allow-Origin %q", got)
 	}
@@ -96,7 +96,7 @@ func TestCORSForAllOrigins(t *testing.T) {
 
 func TestResponseOverTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{MaxResponse: 3000})
+	w := newRestVault(t, &Options{MaxResponse: 3000})
 	for range 10 {
 		w.create(card) // the response to a write is never refused
 	}
@@ -106,7 +106,7 @@ func TestResponseOverTheLimitIsRefused(t *testing.T) {
 
 func TestPageWithTooMuchDataIs400(t *testing.T) {
 	t.Parallel()
-	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 3000}), nil)
+	w := restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 3000}), nil)
 	for range 3 {
 		w.create(`{"type":"token","data":"` + strings.Repeat("x", 2000) + `","metadata":{"a":"b"}}`)
 	}

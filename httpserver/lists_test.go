@@ -11,7 +11,7 @@ import (
 // A misspelled filter must not find everything.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for path, known := range map[string]string{
 		"/tokens": "metadata.x", "/v2/tokens": "start", "/logs": "actor_type", "/sessions": "page", "/applications": "type",
 		"/reactors": "name", "/proxies": "name", "/permissions": "", "/logs/entity-types": "",
@@ -42,7 +42,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 // TestListsOverCursors reads lists to the end.
 func TestListsOverCursors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	var want []any
 	for i := range 7 {
 		want = slices.Insert(want, 0, any(w.create(fmt.Sprintf(`{"type":"token","data":%d,"metadata":{"k":"v"}}`, i))))

@@ -149,17 +149,17 @@ func TestMalformedRequestsGetA4xxAndChangeNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		newWorld(t, nil).sendMalformed(t)
+		newRestVault(t, nil).sendMalformed(t)
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		store := must.Get(postgres.Open(t.Context(), pgtest.URL(t)))(t)
-		worldOf(t, vaulttest.OpenStorage(t, store, nil), nil).sendMalformed(t)
+		restVaultOf(t, vaulttest.OpenStorage(t, store, nil), nil).sendMalformed(t)
 	})
 }
 
 // sendMalformed sends all malformed requests.
-func (w *world) sendMalformed(t *testing.T) {
+func (w *restVault) sendMalformed(t *testing.T) {
 	w.create(`{"id":"existing","type":"token","data":{"a":"b"}}`)
 	before := w.state()
 	all := map[string]malformed{}
@@ -187,7 +187,7 @@ func (w *world) sendMalformed(t *testing.T) {
 }
 
 // keyFor returns the key that may call a path.
-func (w *world) keyFor(method, path string) string {
+func (w *restVault) keyFor(method, path string) string {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.URL.Path = strings.TrimSuffix(strings.SplitN(path, "?", 2)[0], "/")
 	_, pattern := patterns().Handler(r)
@@ -207,7 +207,7 @@ func (w *world) keyFor(method, path string) string {
 
 // state returns a fingerprint of everything that requests could have changed.
 // Every change leaves an entry in the log.
-func (w *world) state() string {
+func (w *restVault) state() string {
 	w.t.Helper()
 	var page struct {
 		Data []struct{ Operation, Message string } `json:"data"`
@@ -233,7 +233,7 @@ func (w *world) state() string {
 // null.
 func TestUnknownFieldsAreRefusedEvenIfNull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	card := "/tokens/" + w.create(`{"type":"card","data":{"number":"4242424242424242"}}`)
 	own := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
 	at := func(path, body string) string {
@@ -264,7 +264,7 @@ func TestUnknownFieldsAreRefusedEvenIfNull(t *testing.T) {
 
 func TestErrorsNeverRepeatAValue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	secret := "s3cr3t-" + uuid.NewString()
 	for _, c := range []malformed{
 		{"POST", "/tokens", `{"type":"` + secret + `","data":1}`, 400, ""},
@@ -289,7 +289,7 @@ func TestErrorsNeverRepeatAValue(t *testing.T) {
 
 func TestAnErrorAboutThousandsOfFieldsIsShort(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	var b strings.Builder
 	b.WriteString(`{"type":"token","data":1`)
 	for i := range 50_000 {

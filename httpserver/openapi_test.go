@@ -261,7 +261,7 @@ func snakeCase(name string) string {
 // alone, and expects that the vault accepts the name.
 func TestOpenAPIParametersAreAccepted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for path, item := range theDocument(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			if op.RequestBody == nil || strings.HasPrefix(path, proxyPath) && !strings.HasPrefix(path, "/proxies") {
@@ -281,8 +281,8 @@ func TestOpenAPIParametersAreAccepted(t *testing.T) {
 // the route's row in the table.
 func TestEveryRouteReturnsItsDocumentedStatuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{MaxBody: 10})
-	closed, store := breakableWorld(t)
+	w := newRestVault(t, &Options{MaxBody: 10})
+	closed, store := breakableVault(t)
 	var cause any = errBroken
 	store.panics.Store(&cause)
 	for _, rt := range (&handler{}).table() {
@@ -309,7 +309,7 @@ func TestEveryRouteReturnsItsDocumentedStatuses(t *testing.T) {
 
 func TestOpenAPIIsServed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	res := w.do("GET", "/openapi.json", "", "").want(t, http.StatusOK)
 	same(t, "the document", res.body, string(openAPIDocument))
 }

@@ -35,7 +35,7 @@ func TestOrigin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, &Options{TrustedProxies: tc.trusted})
+			w := newRestVault(t, &Options{TrustedProxies: tc.trusted})
 			r := request(t, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
 			r.RemoteAddr, r.Header["X-Forwarded-For"] = tc.remote, tc.forwarded
 			w.send(r).want(t, 201)
@@ -50,7 +50,7 @@ func TestOrigin(t *testing.T) {
 // A route that refuses a caller before it reads the body leaves an entry too.
 func TestDeniedRoutes(t *testing.T) {
 	t.Parallel()
-	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{FullAudit: true}), nil)
+	w := restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{FullAudit: true}), nil)
 	for range 2 {
 		w.do("GET", "/logs", w.PrivateKey, "").want(t, 403)
 	}

@@ -22,7 +22,7 @@ import (
 // check after the other.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{MaxBody: 100})
+	w := newRestVault(t, &Options{MaxBody: 100})
 	const good = "/reactors/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	large := strings.Repeat("x", 200)
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestOrderOfChecks(t *testing.T) {
 // the entity.
 func TestInvalidPatchIsReportedBeforeMissingEntity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	const id = "/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	for patch, c := range map[string]struct{ path, key, field string }{
 		`{"containers":["x"]}`:                             {"/tokens", w.PrivateKey, "containers[0]"},
@@ -88,7 +88,7 @@ func TestInvalidPatchIsReportedBeforeMissingEntity(t *testing.T) {
 // By RFC 7386, an empty object in a patch leaves the object unchanged.
 func TestEmptyObjectInPatchChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	at := w.do("POST", "/reactors", w.ManagementKey, `{"name":"r","code":"module.exports = () => 1","configuration":{"a":"b"},
 		"application":{"id":"`+w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")+`"}}`).want(t, 201).Header.Get("Location")
 	before := w.do("GET", at, w.ManagementKey, "").decode(t)
@@ -101,7 +101,7 @@ func TestEmptyObjectInPatchChangesNothing(t *testing.T) {
 
 func TestTrailingSlashIsTheSameRoute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	res := w.do("POST", "/tokens/", w.PrivateKey, card).want(t, 201)
 	id := res.text(t, "id")
 	same(t, "Location", res.Header.Get("Location"), "/tokens/"+id)
@@ -115,7 +115,7 @@ func TestTrailingSlashIsTheSameRoute(t *testing.T) {
 
 func TestUnknownPathsAre404AndNeverRedirects(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for _, path := range []string{
 		"/", "/nope", "//tokens", "/tokens//", "//", "/./tokens", "/tokens/../tokens", "/tokens/.", "/tokens/..",
 		"/tokens/a/b", "/Tokens", "/tokens%2F", "/v1/tokens", "/reactors/x/y", "/proxyx", "/sessions/x/y", "/tokens/a%2Fb/c",
@@ -130,7 +130,7 @@ func TestUnknownPathsAre404AndNeverRedirects(t *testing.T) {
 
 func TestWrongMethodIs405WithAllow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for path, want := range map[string]string{
 		"/tokens": "GET, HEAD, POST", "/tokens/x": "DELETE, GET, HEAD, PATCH", "/tokens/search": "POST",
 		"/reactors/x": "DELETE, GET, HEAD, PATCH, PUT", "/healthz": "GET, HEAD", "/tenants/self/": "GET, HEAD, PUT",
@@ -145,7 +145,7 @@ func TestWrongMethodIs405WithAllow(t *testing.T) {
 
 func TestRequestWithoutServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", "/sessions", nil))(t)
 	req.Header.Set("SVC-API-KEY", w.PublicKey)
 	w.send(req).want(t, 201)
@@ -153,7 +153,7 @@ func TestRequestWithoutServer(t *testing.T) {
 
 func TestHeadIsGetWithoutABody(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	srv := httptest.NewServer(w.h)
 	defer srv.Close()
 	req := must.Get(http.NewRequestWithContext(context.Background(), "HEAD", srv.URL+"/tokens", nil))(t)
@@ -167,7 +167,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestHandlerCanBeMountedUnderAPrefix(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	mux := http.NewServeMux()
 	mux.Handle("/vault/", http.StripPrefix("/vault", w.h))
 	for _, target := range []string{"/vault/tokens", "/vault/tokens/?a=b", "http://host/vault/tokens"} {
@@ -183,7 +183,7 @@ func TestHandlerCanBeMountedUnderAPrefix(t *testing.T) {
 
 func TestPrefixNamesEveryHeader(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{Prefix: "BT-"})
+	w := newRestVault(t, &Options{Prefix: "BT-"})
 	call := func() *response {
 		return w.do("POST", "/tokens", "", card, "X-Test-Prefix", "BT", "BT-API-KEY", w.PrivateKey, "BT-IDEMPOTENCY-KEY", "k", "BT-TRACE-ID", "abc")
 	}
@@ -201,7 +201,7 @@ func TestPrefixNamesEveryHeader(t *testing.T) {
 func TestRequestsOfVendorSDKs(t *testing.T) {
 	t.Parallel()
 	const plain, form, patch = "application/json", "application/x-www-form-urlencoded", "application/merge-patch+json"
-	w := newWorld(t, &Options{Prefix: "BT-"})
+	w := newRestVault(t, &Options{Prefix: "BT-"})
 	send := func(method, path, key, typ, body string) *response {
 		return w.do(method, path, "", body, "X-Test-Prefix", "BT", "BT-API-KEY", key, "Content-Type", typ,
 			"BT-CLIENT-USER-AGENT", `{"client":"BasisTheoryJS"}`, "Accept", "application/json, text/plain, */*")
@@ -257,7 +257,7 @@ func TestOptionsCheck(t *testing.T) {
 
 func TestAuthenticationIsByTheKeyHeader(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	typo := w.PrivateKey[:len(w.PrivateKey)-1] + "?"
 	for _, key := range []string{"", "x", typo, " ", strings.Repeat("k", 10000), w.PrivateKey + w.PrivateKey} {
 		res := w.do("GET", "/tokens", key, "")
@@ -278,7 +278,7 @@ func TestAuthenticationIsByTheKeyHeader(t *testing.T) {
 // that cannot have the permission gets 403, whatever else is wrong.
 func TestPermissionOfEachRoute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	holders := map[vault.Permission]string{
 		"token:create": "public private", "token:update": "public private", vault.PermissionSessionCreate: "public", vault.PermissionSessionAuthorize: "private",
 	}
@@ -307,7 +307,7 @@ func TestPermissionOfEachRoute(t *testing.T) {
 
 func TestTraceIDIsEchoedInEveryResponse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for _, path := range []string{"/tokens", "/nope", "//", "/healthz", "/tokens/x/y/z"} {
 		for _, method := range []string{"GET", "PUT"} {
 			same(t, method+" "+path+": trace id", w.do(method, path, "", "", "SVC-TRACE-ID", "trace-1").Header.Get("SVC-TRACE-ID"), "trace-1")
@@ -324,7 +324,7 @@ func TestTraceIDIsEchoedInEveryResponse(t *testing.T) {
 
 func TestOneLogLineForEachRequestWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	id := w.create(card)
 	w.do("GET", "/tokens/"+id+"?secret=query", w.PrivateKey, "", "SVC-TRACE-ID", "my-trace", "X-Secret", "header")
 	w.do("POST", "/tokens", w.PrivateKey, `{"type":"card","data":{"number":"4000000000000001"}}`)
@@ -356,7 +356,7 @@ func (o observed) Observe(ctx context.Context, r RequestInfo) {
 func TestObserverIsCalledForEachRequest(t *testing.T) {
 	t.Parallel()
 	seen := make(observed, 10)
-	w := newWorld(t, &Options{Observer: seen})
+	w := newRestVault(t, &Options{Observer: seen})
 	w.do("POST", "/tokens/", w.PrivateKey, card, "SVC-IDEMPOTENCY-KEY", "k")
 	w.do("POST", "/tokens", w.PrivateKey, card, "SVC-IDEMPOTENCY-KEY", "k")
 	w.do("GET", "/no/such/path", "", "")
@@ -378,10 +378,10 @@ func TestObserverIsCalledForEachRequest(t *testing.T) {
 
 func TestHealthAndReadiness(t *testing.T) {
 	t.Parallel()
-	w, _ := breakableWorld(t)
+	w, _ := breakableVault(t)
 	w.do("GET", "/healthz", "", "").want(t, 200)
 	w.do("GET", "/readyz", "", "").want(t, 200)
-	w, down := breakableWorld(t)
+	w, down := breakableVault(t)
 	down.broken.Store(true)
 	w.do("GET", "/healthz", "", "").want(t, 200)
 	res := w.do("GET", "/readyz", "", "")
@@ -391,7 +391,7 @@ func TestHealthAndReadiness(t *testing.T) {
 
 func TestServerErrorHidesItsCause(t *testing.T) {
 	t.Parallel()
-	w, down := breakableWorld(t)
+	w, down := breakableVault(t)
 	down.broken.Store(true)
 	res := w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "find-me")
 	res.wantError(t, 500)
@@ -404,7 +404,7 @@ func TestServerErrorHidesItsCause(t *testing.T) {
 
 func TestPanicIs500AndTheServerContinues(t *testing.T) {
 	t.Parallel()
-	w, down := breakableWorld(t)
+	w, down := breakableVault(t)
 	for _, value := range []any{"card 4242424242424242", errors.New("4242424242424242"), http.ErrAbortHandler} {
 		down.panics.Store(&value)
 		res := w.do("GET", "/tokens/x", w.PrivateKey, "")
@@ -420,7 +420,7 @@ func TestPanicIs500AndTheServerContinues(t *testing.T) {
 func TestCanceledCallIsNotAnError(t *testing.T) {
 	t.Parallel()
 	seen := make(observed, 1)
-	w := newWorld(t, &Options{Observer: seen})
+	w := newRestVault(t, &Options{Observer: seen})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	r := httptest.NewRequest("GET", "/tokens", nil).WithContext(ctx)
@@ -435,7 +435,7 @@ func TestCanceledCallIsNotAnError(t *testing.T) {
 
 func TestResponsesAreNotCachedOrSniffed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	res := w.do("GET", "/permissions", w.PrivateKey, "").want(t, 200)
 	if res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("X-Content-Type-Options") != "nosniff" ||
 		res.Header.Get("Content-Type") != "application/json" {

@@ -14,7 +14,7 @@ import (
 // TestProxyStreamsResponsesInConstantMemory sends 1 GiB.
 func TestProxyStreamsResponsesInConstantMemory(t *testing.T) {
 	const size = 1 << 30
-	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
+	w := newProxyVault(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
 		body := endless(size)
 		_, _ = io.CopyBuffer(struct{ io.Writer }{rw}, &body, make([]byte, 1<<20))
 	})

@@ -21,7 +21,7 @@ import (
 
 func TestProxyForwardsUnusualResponses(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, func(rw http.ResponseWriter, r *http.Request) {
+	w := newProxyVault(t, nil, nil, func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/none":
 			rw.WriteHeader(http.StatusNoContent)
@@ -72,10 +72,10 @@ func rawDestination(t testing.TB, certificates []tls.Certificate, answer func(ne
 	return "https://" + l.Addr().String()
 }
 
-// brokenWorld returns a proxyWorld whose destination writes raw responses.
-func brokenWorld(t testing.TB, timeout time.Duration, answer func(net.Conn)) (*proxyWorld, *vault.Proxy) {
+// brokenVault returns a proxyVault whose destination writes raw responses.
+func brokenVault(t testing.TB, timeout time.Duration, answer func(net.Conn)) (*proxyVault, *vault.Proxy) {
 	t.Helper()
-	w := newProxyWorld(t, &vault.Config{ProxyTimeout: timeout}, nil, nil)
+	w := newProxyVault(t, &vault.Config{ProxyTimeout: timeout}, nil, nil)
 	raw := rawDestination(t, w.dest.TLS.Certificates, answer)
 	return w, w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = raw })
 }
@@ -89,7 +89,7 @@ func TestBrokenProxyResponseIs502(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, x := brokenWorld(t, 0, func(c net.Conn) { _, _ = io.WriteString(c, answer) })
+			w, x := brokenVault(t, 0, func(c net.Conn) { _, _ = io.WriteString(c, answer) })
 			w.invoke(x, "GET", "", "").wantProxyError(t, 502)
 		})
 	}
@@ -98,7 +98,7 @@ func TestBrokenProxyResponseIs502(t *testing.T) {
 func TestSilentProxyDestinationIs408(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	w, x := brokenWorld(t, 50*time.Millisecond, func(net.Conn) { <-hold })
+	w, x := brokenVault(t, 50*time.Millisecond, func(net.Conn) { <-hold })
 	defer close(hold)
 	w.invoke(x, "GET", "", "").wantProxyError(t, 408)
 	w.invoke(x, "POST", "", strings.Repeat("x", 4<<20), "Content-Type", "image/png").wantProxyError(t, 408)
@@ -106,7 +106,7 @@ func TestSilentProxyDestinationIs408(t *testing.T) {
 
 func TestUnreachableProxyDestinationIs502(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	x := w.proxy(nil)
 	stranger := httptest.NewUnstartedServer(nil) // does not speak TLS
 	stranger.Start()
@@ -128,7 +128,7 @@ func TestTruncatedProxyResponseIsNoticed(t *testing.T) {
 			t.Parallel()
 			hold := make(chan struct{})
 			defer close(hold)
-			w, x := brokenWorld(t, 50*time.Millisecond, func(c net.Conn) {
+			w, x := brokenVault(t, 50*time.Millisecond, func(c net.Conn) {
 				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", test.length, strings.Repeat("x", test.sent))
 				if test.hangs {
 					<-hold
@@ -150,7 +150,7 @@ func TestTruncatedProxyResponseIsNoticed(t *testing.T) {
 // The rest of one response must not become the next response.
 func TestSurplusOfAProxyResponseIsDropped(t *testing.T) {
 	t.Parallel()
-	w, x := brokenWorld(t, 0, func(c net.Conn) {
+	w, x := brokenVault(t, 0, func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 	})
 	for range 50 {
@@ -167,7 +167,7 @@ func TestSurplusOfAProxyResponseIsDropped(t *testing.T) {
 func TestProxyEndsTheRequestWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	arrived, gone := make(chan struct{}), make(chan struct{})
-	w := newProxyWorld(t, nil, nil, func(_ http.ResponseWriter, r *http.Request) {
+	w := newProxyVault(t, nil, nil, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 		close(gone)
@@ -204,7 +204,7 @@ func TestProxyStreamsResponses(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	read := make(chan struct{})
-	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
+	w := newProxyVault(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
 		for range 2 {
 			body := endless(size)
 			_, _ = io.Copy(rw, &body)
@@ -226,7 +226,7 @@ func TestProxyStreamsResponses(t *testing.T) {
 func TestProxyStreamsRequestsBeyondTheLimitOfBodies(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20
-	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, nil)
+	w := newProxyVault(t, nil, &Options{MaxBody: 1000}, nil)
 	for _, length := range []int64{size, -1} {
 		body := endless(size)
 		r := w.request("PUT", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", w.dest.URL, "Content-Type", "application/octet-stream")
@@ -255,7 +255,7 @@ func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 		_, _ = io.Copy(flusher{rw}, r.Body)
 	}))
 	defer echo.Close()
-	w := newProxyWorld(t, &vault.Config{Egress: trusting(echo)}, nil, nil)
+	w := newProxyVault(t, &vault.Config{Egress: trusting(echo)}, nil, nil)
 	in, out := io.Pipe()
 	r := w.request("POST", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", echo.URL, "Content-Type", "application/octet-stream")
 	r.Body, r.ContentLength = in, -1
@@ -274,7 +274,7 @@ func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 
 func TestProxyOverHTTP2(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "hello") })
+	w := newProxyVault(t, nil, nil, func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "hello") })
 	w.token("tok", "secret")
 	x := w.proxy(nil)
 	front := w.listen()

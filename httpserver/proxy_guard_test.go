@@ -23,7 +23,7 @@ import (
 // can reach. The policy is the default one, and a server listens on loopback.
 func TestProxyRefusesPrivateAddresses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	dest := newDestination(t, nil)
 	_, port, err := net.SplitHostPort(dest.Listener.Addr().String())
 	must.Do(t, err)
@@ -73,7 +73,7 @@ func TestProxyUsesTheCurrentPolicy(t *testing.T) {
 // one.
 func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at what arrived since it began
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	x := w.proxy(nil)
 	auth := "Host: x\r\nSVC-API-KEY: " + w.PrivateKey + "\r\nSVC-PROXY-KEY: " + x.Key + "\r\nConnection: close\r\n"
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -122,7 +122,7 @@ func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at
 
 func TestSlowProxyCallerIsNotTheDestinationsFault(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
+	w := newProxyVault(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
 	x := w.proxy(nil)
 	for _, typ := range []string{"text/plain", "image/png"} {
 		conn := must.Get(net.Dial("tcp", w.front.Listener.Addr().String()))(t)
@@ -138,9 +138,9 @@ func TestProxyCORS(t *testing.T) {
 		rw.Header().Set("Access-Control-Allow-Origin", "*")
 		rw.Header().Set("Vary", "Accept")
 	}
-	w := newProxyWorld(t, nil, &Options{Origins: []string{"https://shop.example"}}, answer)
+	w := newProxyVault(t, nil, &Options{Origins: []string{"https://shop.example"}}, answer)
 	x := w.proxy(anonymous)
-	send := func(w *proxyWorld, x *vault.Proxy, method, origin string, header ...string) *response {
+	send := func(w *proxyVault, x *vault.Proxy, method, origin string, header ...string) *response {
 		return w.call(w.request(method, "/proxy/x", "", append(header, "SVC-PROXY-KEY", x.Key, "Origin", origin)...))
 	}
 	res := send(w, x, "GET", "https://shop.example").wantDestination(t, 200, "")
@@ -156,7 +156,7 @@ func TestProxyCORS(t *testing.T) {
 	if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Headers") != "authorization, svc-proxy-key" || !strings.Contains(res.Header.Get("Access-Control-Allow-Methods"), "PATCH") || w.dest.count() != before {
 		t.Errorf("preflight: %d %v", res.StatusCode, res.Header)
 	}
-	plain := newProxyWorld(t, nil, nil, answer)
+	plain := newProxyVault(t, nil, nil, answer)
 	if res := send(plain, plain.proxy(anonymous), "OPTIONS", "https://shop.example", "Access-Control-Request-Method", "POST"); res.Header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Error("without configured origins the destination must decide")
 	}
@@ -165,7 +165,7 @@ func TestProxyCORS(t *testing.T) {
 func TestProxyIsRateLimitedAndNotIdempotent(t *testing.T) {
 	t.Parallel()
 	limiter := rate.NewLimiter(rate.Every(time.Hour), 2)
-	w := newProxyWorld(t, nil, &Options{RateLimit: func(_ *http.Request, _ *vault.Client, cost int) (time.Duration, bool) {
+	w := newProxyVault(t, nil, &Options{RateLimit: func(_ *http.Request, _ *vault.Client, cost int) (time.Duration, bool) {
 		return time.Hour, limiter.AllowN(time.Now(), cost)
 	}}, nil)
 	x := w.proxy(nil)
@@ -186,7 +186,7 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	each := EachApplication(rate.Every(time.Hour), 3)
-	w := newProxyWorld(t, nil, &Options{RateLimit: func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
+	w := newProxyVault(t, nil, &Options{RateLimit: func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
 		asked.Add(1)
 		return each(r, c, cost)
 	}}, nil)
@@ -222,7 +222,7 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 
 func TestProxyUnderAPrefixOfTheMux(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	x := w.proxy(anonymous)
 	mounted := httptest.NewServer(http.StripPrefix("/vault", w.h))
 	defer mounted.Close()
@@ -234,7 +234,7 @@ func TestProxyUnderAPrefixOfTheMux(t *testing.T) {
 
 func TestProxyPanicsAreErrorsOfTheProxy(t *testing.T) {
 	t.Parallel()
-	w, store := breakableWorld(t)
+	w, store := breakableVault(t)
 	var cause any = errBroken
 	store.panics.Store(&cause)
 	r := request(t, "/proxy", w.PrivateKey, "{{tok}}")

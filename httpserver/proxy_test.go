@@ -16,7 +16,7 @@ import (
 
 func TestProxyForwardsMethodPathQueryHeadersAndBody(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, func(rw http.ResponseWriter, _ *http.Request) {
+	w := newProxyVault(t, nil, nil, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("X-Answer", "yes")
 		rw.WriteHeader(http.StatusTeapot)
 		fmt.Fprint(rw, "short and stout")
@@ -38,7 +38,7 @@ func TestProxyForwardsMethodPathQueryHeadersAndBody(t *testing.T) {
 
 func TestProxyComposesPathsByteForByte(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	for _, tc := range []struct{ base, suffix, want string }{
 		{"", "", "/"},
 		{"", "/", "/"},
@@ -71,7 +71,7 @@ func TestProxyComposesPathsByteForByte(t *testing.T) {
 
 func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	x, other := w.proxy(nil), w.proxy(func(p *vault.ProxyParams) { p.DestinationURL += "/other" })
 	key := []string{"SVC-API-KEY", w.PrivateKey}
 	send := func(path string, header ...string) *response {
@@ -103,7 +103,7 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 
 func TestProxyAuthentication(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	closed, opened := w.proxy(nil), w.proxy(anonymous)
 	_, stranger := w.NewTenant(t, "Stranger")
 	_, strangerKey := w.NewApplication(t, stranger, vault.ApplicationPrivate, nil)
@@ -139,7 +139,7 @@ func TestProxyAuthentication(t *testing.T) {
 
 func TestEphemeralProxy(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	w.token("tok", "secret")
 	send := func(key, target string) *response {
 		header := []string{"SVC-PROXY-URL", target, "Content-Type", "text/plain"}
@@ -168,7 +168,7 @@ func TestEphemeralProxy(t *testing.T) {
 
 func TestProxyHeaderRules(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, func(rw http.ResponseWriter, _ *http.Request) {
+	w := newProxyVault(t, nil, nil, func(rw http.ResponseWriter, _ *http.Request) {
 		h := rw.Header()
 		h.Set("Svc-Secret", "x")
 		h.Set("SVC-PROXY-DESTINATION-STATUS", "999")
@@ -200,7 +200,7 @@ func TestProxyHeaderRules(t *testing.T) {
 
 func TestProxyInjectsKeepAliveAndConnection(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	x := w.proxy(nil)
 	w.invoke(x, "GET", "", "", "SVC-PROXY-KEEP-ALIVE", "timeout=5, max=100", "SVC-PROXY-CONNECTION", "keep-alive").wantDestination(t, 200, "")
 	if got := w.dest.last(t).Header; got.Get("Keep-Alive") != "timeout=5, max=100" || got.Get("Connection") != "keep-alive" {
@@ -215,7 +215,7 @@ func TestProxyInjectsKeepAliveAndConnection(t *testing.T) {
 
 func TestProxyWithAnotherPrefix(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, &Options{Prefix: "BT-"}, nil)
+	w := newProxyVault(t, nil, &Options{Prefix: "BT-"}, nil)
 	x := w.proxy(nil)
 	res := w.call(w.request("GET", "/proxy?bt-proxy-key="+x.Key+"&svc-proxy-key=kept", "", "BT-API-KEY", w.PrivateKey, "SVC-HEADER", "kept", "BT-HEADER", "dropped"))
 	same(t, "status of the destination", res.Header.Get("BT-PROXY-DESTINATION-STATUS"), "200")
@@ -227,7 +227,7 @@ func TestProxyWithAnotherPrefix(t *testing.T) {
 
 func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	w.token("tok", "secret")
 	x := w.proxy(nil)
 	const body, typ = `{"k": "{{ tok }}"}`, "application/json"
@@ -248,7 +248,7 @@ func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 
 func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	w.token("tok", "secret")
 	application := func(c *vault.Client) func(*vault.ProxyParams) {
 		return func(p *vault.ProxyParams) {
@@ -272,7 +272,7 @@ func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 
 func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
+	w := newProxyVault(t, nil, nil, nil)
 	w.token("tok", "secret")
 	x := w.proxy(nil)
 	w.invoke(x, "POST", "", "{{tok}} {{ tok }}", "Content-Type", "text/plain").wantDestination(t, 200, "")
@@ -302,7 +302,7 @@ const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 // A transform does not see the trace id and does not lose the trace.
 func TestTransformKeepsTheTrace(t *testing.T) {
 	t.Parallel()
-	w := newScriptWorld(t, nil)
+	w := newScriptVault(t, nil)
 	x := w.transforms(`return {body: '', headers: {'X-Saw': String(req.args.headers['Svc-Trace-Id'])}}`, "")
 	w.invoke(x, "POST", "", "{}", "SVC-TRACE-ID", "trace-7", "traceparent", traceparent).wantDestination(t, 200, "")
 	got := w.dest.last(t).Header

@@ -18,18 +18,18 @@ import (
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
-// newScriptWorld returns a proxyWorld whose transforms are real JavaScript.
-func newScriptWorld(t testing.TB, answer http.HandlerFunc) *proxyWorld {
+// newScriptVault returns a proxyVault whose transforms are real JavaScript.
+func newScriptVault(t testing.TB, answer http.HandlerFunc) *proxyVault {
 	t.Helper()
 	dest := newDestination(t, answer)
-	w := newProxyWorld(t, &vault.Config{Runtime: jsruntime.New(nil), Egress: trusting(dest.Server), MaxBytes: 1 << 20}, nil, nil)
+	w := newProxyVault(t, &vault.Config{Runtime: jsruntime.New(nil), Egress: trusting(dest.Server), MaxBytes: 1 << 20}, nil, nil)
 	w.dest.Close()
 	w.dest = dest
 	return w
 }
 
 // transforms stores a proxy with transforms. Either may be empty.
-func (w *proxyWorld) transforms(request, response string) *vault.Proxy {
+func (w *proxyVault) transforms(request, response string) *vault.Proxy {
 	w.t.Helper()
 	return w.proxy(func(p *vault.ProxyParams) {
 		p.DestinationURL += "/base?b=1"
@@ -46,7 +46,7 @@ func (w *proxyWorld) transforms(request, response string) *vault.Proxy {
 
 func TestRequestTransform(t *testing.T) {
 	t.Parallel()
-	w := newScriptWorld(t, nil)
+	w := newScriptVault(t, nil)
 	w.token("tok", "secret")
 	echoArgs := w.transforms(`return {body: req.args, headers: {'content-type': 'application/json', 'X-Key': req.configuration.KEY}}`, "")
 	for _, tc := range []struct{ method, suffix, typ, body, want string }{
@@ -70,7 +70,7 @@ func TestRequestTransform(t *testing.T) {
 
 func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case looks at what arrived last
 	t.Parallel()
-	w := newScriptWorld(t, nil)
+	w := newScriptVault(t, nil)
 	for name, tc := range map[string]struct {
 		code, sent, want string
 		header           http.Header // some of the headers that arrive
@@ -100,7 +100,7 @@ func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case
 
 func TestTransformErrors(t *testing.T) { //nolint:tparallel // each case counts what arrives
 	t.Parallel()
-	w := newScriptWorld(t, func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "fine") })
+	w := newScriptVault(t, func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "fine") })
 	for name, tc := range map[string]struct {
 		code   string
 		status int
@@ -150,7 +150,7 @@ func TestResponseTransform(t *testing.T) {
 		z.Close()
 		return buf.String()
 	}
-	w := newScriptWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+	w := newScriptVault(t, func(rw http.ResponseWriter, r *http.Request) {
 		h := rw.Header()
 		h.Set("Content-Type", "application/json")
 		h["Set-Cookie"] = []string{"a=1", "b=2"}
@@ -217,7 +217,7 @@ func TestResponseTransform(t *testing.T) {
 // Code can call a proxy, and a cycle of such calls ends.
 func TestTransformsCallProxies(t *testing.T) {
 	t.Parallel()
-	w := newScriptWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+	w := newScriptVault(t, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(rw, `{"uri":%q,"x":%q}`, r.RequestURI, r.Header.Get("X-A"))
 	})
@@ -243,7 +243,7 @@ func TestTransformsCallProxies(t *testing.T) {
 // slowly has the same time limit as for a response.
 func TestTransformOfASlowResponseIs408(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, &vault.Config{Runtime: jsruntime.New(nil), ProxyTimeout: 200 * time.Millisecond}, nil, nil)
+	w := newProxyVault(t, &vault.Config{Runtime: jsruntime.New(nil), ProxyTimeout: 200 * time.Millisecond}, nil, nil)
 	raw := rawDestination(t, w.dest.TLS.Certificates, func(c net.Conn) {
 		_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
 		for drops := time.NewTicker(20 * time.Millisecond); err == nil; <-drops.C {

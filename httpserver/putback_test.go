@@ -9,7 +9,7 @@ import (
 )
 
 // entities returns bodies that create one entity of each kind, by path.
-func entities(t *testing.T, w *world) map[string]string {
+func entities(t *testing.T, w *restVault) map[string]string {
 	t.Helper()
 	own := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
 	at := func(path, body string) string {
@@ -27,7 +27,7 @@ func entities(t *testing.T, w *world) map[string]string {
 // The body of a GET can be changed and sent back.
 func TestGetChangePutBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for name, path := range entities(t, w) {
 		methods := []string{"PUT", "PATCH"}
 		if name == "tenant" {
@@ -54,7 +54,7 @@ func TestGetChangePutBack(t *testing.T) {
 // fields are still rejected.
 func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	readOnly := map[string]any{
 		"id": "00000000-0000-0000-0000-000000000000", "tenant_id": 1, "created_by": nil, "created_at": "never",
 		"modified_by": []any{}, "modified_at": true, "key": "mine", "webhook_secret": "mine",
@@ -89,7 +89,7 @@ func TestReadOnlyFieldsChangeNothing(t *testing.T) {
 // A proxy shows application_id, and accepts it in a change.
 func TestApplicationIDOfProxy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	one := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
 	two := w.do("GET", "/applications/key", w.PublicKey, "").text(t, "id")
 	path := entities(t, w)["proxy"]
@@ -131,7 +131,7 @@ func TestApplicationIDOfProxy(t *testing.T) {
 // that the type may have.
 func TestPutApplicationWithoutType(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	path := entities(t, w)["application"]
 	res := w.do("PUT", path, w.ManagementKey, `{"name":"b","permissions":["token:use"]}`).want(t, 200).decode(t)
 	if res["type"] != "private" || res["name"] != "b" || res["expires_at"] != nil {
@@ -153,7 +153,7 @@ func TestPutApplicationWithoutType(t *testing.T) {
 // Settings may be strings, as other clients send them.
 func TestSettingsAsText(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	for _, c := range []struct {
 		value string
 		want  any

@@ -16,16 +16,16 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// reactorWorld returns a world with a JavaScript runtime.
-func reactorWorld(t *testing.T) *world {
+// reactorVault returns a vault with a JavaScript runtime.
+func reactorVault(t *testing.T) *restVault {
 	t.Helper()
-	return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
+	return restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
 		Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	}), nil)
 }
 
 // newReactor creates a reactor and returns the path that invokes it.
-func (w *world) newReactor(code string) string {
+func (w *restVault) newReactor(code string) string {
 	w.t.Helper()
 	body := must.Get(json.Marshal(map[string]any{"name": "test", "code": code, "configuration": map[string]string{"KEY": "sk"}}))(w.t)
 	res := w.do("POST", "/reactors", w.ManagementKey, string(body)).want(w.t, 201)
@@ -36,7 +36,7 @@ func (w *world) newReactor(code string) string {
 
 func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	for code, want := range map[string]struct {
 		status int
 		body   string
@@ -87,7 +87,7 @@ func wantSandboxed(t *testing.T, res *response) {
 
 func TestCustomResponsesOfCodeAreSandboxed(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	path := w.newReactor(`module.exports = () => { ` + chosenPage + ` }`)
 	for _, key := range []string{"", "k", "k"} { // the last request is a replay
 		r := httptest.NewRequest("POST", path, strings.NewReader(`{}`))
@@ -110,7 +110,7 @@ func TestCustomResponsesOfCodeAreSandboxed(t *testing.T) {
 // A repeated request gets the id of the first run, and no second run starts.
 func TestReplayOfAnAcceptedRunHasItsJob(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	path := w.newReactor(`module.exports = async () => ({})`)
 	var ids []string
 	for range 2 {
@@ -124,7 +124,7 @@ func TestReplayOfAnAcceptedRunHasItsJob(t *testing.T) {
 
 func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	got := make(chan string, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -146,7 +146,7 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 // reactor does not exist.
 func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	text := w.create(`{"type":"token","data":"text"}`)
 	path := w.newReactor(`module.exports = async (req) => ({raw: req.args})`)
 	const missing = "/reactors/3fa85f64-5717-4562-b3fc-2c963f66afa6/react"
@@ -174,7 +174,7 @@ func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 // to reactors and proxies that do not exist.
 func TestBadCodeIsReportedBeforeMissingEntity(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	const id = "/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	for body, c := range map[string]struct{ method, path string }{
 		`{"name":"x","code":"(","configuration":{}}`: {"PUT", "/reactors"},
@@ -192,7 +192,7 @@ func TestBadCodeIsReportedBeforeMissingEntity(t *testing.T) {
 // TestCallbackGetsTheErrorOfASynchronousRun runs failing code both ways.
 func TestCallbackGetsTheErrorOfASynchronousRun(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	got := make(chan string, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -221,7 +221,7 @@ func TestCallbackGetsTheErrorOfASynchronousRun(t *testing.T) {
 // withdrawn. A repeated request gets a 409 without Retry-After.
 func TestStoredResponseIsWithdrawnWithItsToken(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	path := w.newReactor(`module.exports = async (req) => ({raw: req.args})`)
 	id := w.do("POST", "/tokens", w.PrivateKey, `{"type":"card","data":{"number":"4242424242424242","cvc":"123"}}`).want(t, 201).text(t, "id")
 	body := `{"args":{"card":"{{ ` + id + ` }}"}}`
@@ -238,7 +238,7 @@ func TestStoredResponseIsWithdrawnWithItsToken(t *testing.T) {
 // documented names.
 func TestOtherSpellingsOfReact(t *testing.T) {
 	t.Parallel()
-	w := reactorWorld(t)
+	w := reactorVault(t)
 	path := w.newReactor(`module.exports = async () => ({raw: 1})`)
 	const url = `"https://127.0.0.1:1/done"`
 	for body, status := range map[string]int{

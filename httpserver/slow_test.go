@@ -19,8 +19,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// quickPause makes the imports of a world wait only a moment for rows.
-func quickPause(w *world) { w.h.(*handler).importPause = time.Millisecond }
+// quickPause makes the imports of a vault wait only a moment for rows.
+func quickPause(w *restVault) { w.h.(*handler).importPause = time.Millisecond }
 
 // Imports whose callers have stopped sending write the rows they have, so
 // that they hold no memory that another tenant needs.
@@ -75,7 +75,7 @@ func drip(to io.Writer, text string) {
 // minimum rate.
 func TestBodiesHaveAMinimumRate(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
+	w := newProxyVault(t, nil, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
 	srv := w.listen()
 	x := w.proxy(anonymous)
 	const head = "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: 1000000\r\n\r\n"
@@ -137,7 +137,7 @@ func newHolding(t *testing.T) (dest *destination, egress vault.EgressPolicy, arr
 func TestPlacesOfATenant(t *testing.T) {
 	t.Parallel()
 	dest, egress, arrived, hold := newHolding(t)
-	w := newProxyWorld(t, &vault.Config{Egress: egress}, nil, nil)
+	w := newProxyVault(t, &vault.Config{Egress: egress}, nil, nil)
 	open := func(p *vault.ProxyParams) {
 		p.DestinationURL = dest.URL
 		anonymous(p)
@@ -193,7 +193,7 @@ func (fetching) Close() error { return nil }
 func TestAnonymousFetchesHaveSeparatePlaces(t *testing.T) {
 	t.Parallel()
 	dest, egress, arrived, hold := newHolding(t)
-	w := newProxyWorld(t, &vault.Config{Egress: egress, Runtime: fetching{dest.URL + "/wait"}}, nil, nil)
+	w := newProxyVault(t, &vault.Config{Egress: egress, Runtime: fetching{dest.URL + "/wait"}}, nil, nil)
 	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
 	app := must.Get(w.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}}))(t)
 	open := func(code string) *vault.Proxy {

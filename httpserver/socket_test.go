@@ -18,8 +18,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// listen puts the world behind a real TLS listener.
-func (w *world) listen() *httptest.Server {
+// listen puts the vault behind a real TLS listener.
+func (w *restVault) listen() *httptest.Server {
 	srv := httptest.NewUnstartedServer(w.h)
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
@@ -104,7 +104,7 @@ func readAnswer(t testing.TB, conn net.Conn) *response {
 
 func TestOverTLSAndHTTP2(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	srv := w.listen()
 	req := must.Get(http.NewRequestWithContext(t.Context(), "POST", srv.URL+"/tokens/", strings.NewReader(card)))(t)
 	req.Header.Set("SVC-API-KEY", w.PublicKey)
@@ -116,7 +116,7 @@ func TestOverTLSAndHTTP2(t *testing.T) {
 
 func TestSlowBodyIsAborted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond})
+	w := newRestVault(t, &Options{BodyTimeout: 50 * time.Millisecond})
 	srv := w.listen()
 	for key, status := range map[string]int{w.PrivateKey: 408, "": 401} {
 		conn := rawConn(t, srv)
@@ -129,7 +129,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 
 func TestBodyTimeoutDoesNotEndARequest(t *testing.T) {
 	t.Parallel()
-	w, store := breakableWorld(t)
+	w, store := breakableVault(t)
 	limits := &deadlines{Handler: w.h}
 	w.h = limits
 	srv := w.listen()
@@ -149,7 +149,7 @@ func TestBodyTimeoutDoesNotEndARequest(t *testing.T) {
 
 func TestACutOffBodyChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	srv := w.listen()
 	before := w.state()
 	for _, sent := range []string{card[:40], card, ""} { // including a complete JSON object that is shorter than announced
@@ -163,7 +163,7 @@ func TestACutOffBodyChangesNothing(t *testing.T) {
 
 func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{MaxBody: 1000})
+	w := newRestVault(t, &Options{MaxBody: 1000})
 	srv := w.listen()
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 600, strings.Repeat(" ", 600))
 	conn := rawConn(t, srv)
@@ -178,7 +178,7 @@ func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
 func TestUnreadLargeResponseIsAborted(t *testing.T) {
 	t.Parallel()
 	done := make(observed, 1)
-	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond, Observer: done})
+	w := newRestVault(t, &Options{BodyTimeout: 50 * time.Millisecond, Observer: done})
 	for range 3 {
 		must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: strings.Repeat("long ", 400_000)}))(t)
 	}
@@ -198,7 +198,7 @@ func TestUnreadLargeResponseIsAborted(t *testing.T) {
 func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 	const clients = 100
 	arrived := make(chan struct{}, clients)
-	w := newWorld(t, &Options{RateLimit: func(*http.Request, *vault.Client, int) (time.Duration, bool) {
+	w := newRestVault(t, &Options{RateLimit: func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 		arrived <- struct{}{}
 		return 0, true
 	}})

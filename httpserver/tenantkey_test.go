@@ -34,7 +34,7 @@ func (k *customerKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 func TestTenantWithItsOwnKey(t *testing.T) {
 	t.Parallel()
 	key := &customerKey{AEAD: vault.NewKey()}
-	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
+	w := restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
 		KeyAge: 20 * time.Millisecond, Evidence: &vault.EvidenceConfig{},
 		OpenKey: func(context.Context, string) (vault.AEAD, error) { return key, nil },
 	}), nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // create creates a token and returns its id.
-func (w *world) create(body string) string {
+func (w *restVault) create(body string) string {
 	w.t.Helper()
 	return w.do("POST", "/tokens", w.PrivateKey, body).want(w.t, 201).text(w.t, "id")
 }
@@ -30,7 +30,7 @@ func (r *response) idsOf(t testing.TB) []string {
 
 func TestCreateTokenReturnsMaskedDataAndLocation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	res := w.do("POST", "/tokens", w.PublicKey, `{"id":"my token","type":"token","data":"secret-value"}`).want(t, 201)
 	same(t, "Location", res.Header.Get("Location"), "/tokens/my%20token")
 	same(t, "data", res.text(t, "data"), "XXXXXXXXalue")
@@ -41,7 +41,7 @@ func TestCreateTokenReturnsMaskedDataAndLocation(t *testing.T) {
 // null is the same as absent; an empty string is not.
 func TestOptionalTextMustNotBeEmpty(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.do("POST", "/tokens", w.PrivateKey, `{"id":null,"fingerprint_expression":null,"type":"token","data":1}`).want(t, 201)
 	w.create(`{"id":"mine","type":"token","data":1}`)
 	for body, at := range map[string]string{
@@ -57,7 +57,7 @@ func TestOptionalTextMustNotBeEmpty(t *testing.T) {
 
 func TestListTokensFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.create(`{"id":"one","type":"token","data":1,"metadata":{"user":"Jane","city":"Bern"}}`)
 	w.create(`{"id":"two","type":"token","data":2,"metadata":{"user":"jane"}}`)
 	w.create(`{"id":"three","type":"card_number","data":"4242424242424242","metadata":{"user":"Joe","a.b":"c"}}`)
@@ -90,7 +90,7 @@ func TestListTokensFilters(t *testing.T) {
 
 func TestPatchNeedsTheMergePatchContentType(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newRestVault(t, nil)
 	w.create(`{"id":"doc","type":"token","data":1}`)
 	reactor := w.do("POST", "/reactors", w.ManagementKey, reactorBody).want(t, 201).text(t, "id")
 	proxy := w.do("POST", "/proxies", w.ManagementKey, proxyBody).want(t, 201).text(t, "id")

@@ -48,8 +48,8 @@ func (runtime) Run(context.Context, script.Program, json.RawMessage, script.Host
 func (runtime) Close() error        { return nil }
 func (runtime) Stats() script.Stats { return script.Stats{} }
 
-// world is a vault behind HTTP whose spans and metrics are kept in memory.
-type world struct {
+// observedVault is a vault behind HTTP whose spans and metrics are kept in memory.
+type observedVault struct {
 	*vaulttest.Vault
 	*otelvault.Telemetry
 	spans  *tracetest.InMemoryExporter
@@ -61,9 +61,9 @@ type world struct {
 	got []http.Header // received by the destination
 }
 
-func newWorld(t *testing.T) *world {
+func newObservedVault(t *testing.T) *observedVault {
 	t.Helper()
-	w := &world{spans: tracetest.NewInMemoryExporter(), reader: metric.NewManualReader()}
+	w := &observedVault{spans: tracetest.NewInMemoryExporter(), reader: metric.NewManualReader()}
 	var err error
 	if w.Telemetry, err = otelvault.New(&otelvault.Options{
 		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(w.spans)),
@@ -90,7 +90,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // do sends a request that belongs to a trace.
-func (w *world) do(t *testing.T, method, path, key, body string, header ...string) {
+func (w *observedVault) do(t *testing.T, method, path, key, body string, header ...string) {
 	t.Helper()
 	req := must.Get(http.NewRequestWithContext(t.Context(), method, w.api.URL+path, strings.NewReader(body)))(t)
 	req.Header.Set("SVC-API-KEY", key)
@@ -107,7 +107,7 @@ func (w *world) do(t *testing.T, method, path, key, body string, header ...strin
 
 // span returns the last span with a name. The server ends spans after it has
 // responded, so it is closed first to wait for them.
-func (w *world) span(t *testing.T, name string) tracetest.SpanStub {
+func (w *observedVault) span(t *testing.T, name string) tracetest.SpanStub {
 	t.Helper()
 	w.api.Close()
 	all := w.spans.GetSpans()
@@ -136,7 +136,7 @@ func attributes(s tracetest.SpanStub) map[attribute.Key]string {
 // route and the ids of tenant and application. The metrics have its duration.
 func TestRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	w.do(t, "POST", "/tokens", w.PrivateKey, `{"type":"token","data":"4242"}`)
 	s := w.span(t, "POST /tokens")
 	got := attributes(s)
@@ -157,7 +157,7 @@ func TestRequest(t *testing.T) {
 }
 
 // metrics returns the number of data points of each metric.
-func (w *world) metrics(t *testing.T) map[string]int {
+func (w *observedVault) metrics(t *testing.T) map[string]int {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	must.Do(t, w.reader.Collect(context.WithoutCancel(t.Context()), &all))
@@ -177,7 +177,7 @@ var deployed = regexp.MustCompile(`vault_[a-z_]+`)
 // here too. Prometheus adds the suffix _bucket to the name of a histogram.
 func TestDeployedNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	w.do(t, http.MethodPost, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
 	if res, err := http.Get(w.api.URL + "/tokens"); err != nil || res.StatusCode != http.StatusUnauthorized || res.Body.Close() != nil {
 		t.Fatal(res, err)
@@ -203,7 +203,7 @@ func TestDeployedNames(t *testing.T) {
 // Durations have buckets in fractions of a second.
 func TestDurationsAreInFractionsOfASecond(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	w.do(t, http.MethodPost, "/tokens", w.PrivateKey, `{"type":"token","data":"x"}`)
 	w.api.Close()
 	var all metricdata.ResourceMetrics
@@ -225,7 +225,7 @@ func TestDurationsAreInFractionsOfASecond(t *testing.T) {
 // same trace.
 func TestEgress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	w.do(t, "GET", "/proxy", w.PrivateKey, "", "SVC-PROXY-URL", w.dest.URL)
 	out := w.span(t, "vault.egress GET")
 	call, in := w.span(t, "vault.InvokeProxy"), w.span(t, "GET /proxy")
@@ -245,7 +245,7 @@ func TestEgress(t *testing.T) {
 // the request.
 func TestJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	r := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}}))(t)
 	w.do(t, "POST", "/reactors/"+r.ID.String()+"/react", w.PrivateKey, `{"callback_url":"`+w.dest.URL+`"}`)
 	must.Do(t, w.Work(t.Context()))
@@ -263,7 +263,7 @@ func TestJob(t *testing.T) {
 // master key, and connection pools.
 func TestSweepKeysAndPools(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	must.Get(w.Sweep(t.Context()))(t)
 	for _, name := range []string{"vault.sweep sweep", "vault.key encrypt", "vault.key decrypt"} {
 		w.span(t, name)
@@ -300,7 +300,7 @@ func remote(t *testing.T, o vault.Observer) *vaultclient.Client {
 // operation does not contain the error.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	must.Get(w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))(t)
 	if s := w.span(t, "vault.CreateToken"); attributes(s)["vault.tenant_id"] != w.Acme.ID.String() || attributes(s)["vault.operation"] != "CreateToken" {
 		t.Errorf("%v", s.Attributes)
@@ -321,7 +321,7 @@ func TestOperations(t *testing.T) {
 // The server continues the trace of a client over HTTP.
 func TestRemoteTrace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	c := must.Get(vaultclient.New(w.api.URL, w.PrivateKey, &vaultclient.Options{Observer: w.Telemetry}))(t)
 	must.Get(c.Tokenize(t.Context(), "x"))(t)
 	var spans []tracetest.SpanStub // in the order in which they ended
@@ -343,7 +343,7 @@ func TestRemoteTrace(t *testing.T) {
 // test for operations in process.
 func TestEveryOperationHasASpan(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newObservedVault(t)
 	c := reflect.ValueOf(remote(t, w.Telemetry))
 	for m := range reflect.TypeFor[vault.API]().Methods() {
 		args := []reflect.Value{reflect.ValueOf(t.Context())}

@@ -15,7 +15,7 @@ import (
 
 // scenarios run on both kinds of clients. The key is the method of vault.API
 // under test.
-var scenarios = map[string]map[string]func(*world){
+var scenarios = map[string]map[string]func(*apiVault){
 	"CreateToken":  {"types": createTypes, "options": createOptions, "invalid": createInvalid, "taken": createTaken, "duplicate": createDuplicate, "unavailable": createUnavailable},
 	"GetToken":     {"transforms": getTransforms, "ids": getIDs, "expired": getExpired},
 	"PatchToken":   {"patches": updatePatches, "refused": updateRefused},
@@ -119,9 +119,9 @@ func omitted(p cmp.Path) bool {
 		p.Index(-2).Type().Name()+"."+field.Name())
 }
 
-// compare fails the test if two worlds recorded different results. Times must
+// compare fails the test if two vaults recorded different results. Times must
 // have the same location too.
-func compare(t *testing.T, near, far *world) {
+func compare(t *testing.T, near, far *apiVault) {
 	t.Helper()
 	a := newNamer(near.dest).of(reflect.ValueOf(near.records)).Interface()
 	b := newNamer(far.dest).of(reflect.ValueOf(far.records)).Interface()

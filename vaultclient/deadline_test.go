@@ -18,16 +18,16 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// slowWorld is a vault with a proxy to a destination that does not respond, a
+// slowVault is a vault with a proxy to a destination that does not respond, a
 // proxy to a destination that stops in the middle, and a reactor that does
 // not end.
-type slowWorld struct {
+type slowVault struct {
 	*vaulttest.Vault
 	silent, half string // keys of proxies
 	reactor      *vault.Reactor
 }
 
-func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
+func newSlowVault(t *testing.T, patience time.Duration) *slowVault {
 	t.Helper()
 	release := make(chan struct{})
 	dest := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 	t.Cleanup(func() { close(release) })
 	pool := x509.NewCertPool()
 	pool.AddCert(dest.Certificate())
-	w := &slowWorld{Vault: vaulttest.Open(t, ":memory:", &vault.Config{
+	w := &slowVault{Vault: vaulttest.Open(t, ":memory:", &vault.Config{
 		Runtime: endless(patience), ProxyTimeout: patience,
 		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
 	})}
@@ -78,7 +78,7 @@ func (patience endless) Run(ctx context.Context, _ script.Program, _ json.RawMes
 func (endless) Close() error { return nil }
 
 // invoke calls a proxy and reads the response to its end.
-func (w *slowWorld) invoke(ctx context.Context, c vault.API, key string) error {
+func (w *slowVault) invoke(ctx context.Context, c vault.API, key string) error {
 	answer, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: key})
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func TestTimeoutsOfCallerAndDestination(t *testing.T) {
 		"the caller's":      {time.Hour, 300 * time.Millisecond, context.DeadlineExceeded, vault.ErrTimeout},
 		"the destination's": {100 * time.Millisecond, time.Hour, vault.ErrTimeout, context.DeadlineExceeded},
 	} {
-		w := newSlowWorld(t, c.patience)
+		w := newSlowVault(t, c.patience)
 		f := frontOf(t, w.Vault, pass)
 		for way, client := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
 			calls := map[string]func(context.Context) error{
@@ -130,7 +130,7 @@ func TestTimeoutsOfCallerAndDestination(t *testing.T) {
 // saw the connection close, is the error of the context.
 func TestErrorAfterCallerLeftIsAContextError(t *testing.T) {
 	t.Parallel()
-	w := newSlowWorld(t, time.Hour)
+	w := newSlowVault(t, time.Hour)
 	for call, do := range map[string]func(context.Context, vault.API) error{
 		"proxy": func(ctx context.Context, c vault.API) error { return w.invoke(ctx, c, w.silent) },
 		"reactor": func(ctx context.Context, c vault.API) error {

@@ -15,7 +15,7 @@ import (
 // nobody is an id that no entity has.
 var nobody = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 
-func sessionLifecycle(w *world) {
+func sessionLifecycle(w *apiVault) {
 	ctx := w.t.Context()
 	w.token(vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	s, err := w.public.CreateSession(ctx)
@@ -34,7 +34,7 @@ func sessionLifecycle(w *world) {
 	w.see("CreateSession by a private key")(w.private.CreateSession(ctx))
 }
 
-func authorizeRefused(w *world) {
+func authorizeRefused(w *apiVault) {
 	ctx := w.t.Context()
 	s := must.Get(w.Public.CreateSession(ctx))(w.t)
 	for i, g := range []vault.SessionGrant{
@@ -48,7 +48,7 @@ func authorizeRefused(w *world) {
 	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
 }
 
-func listSessions(w *world) {
+func listSessions(w *apiVault) {
 	ctx := w.t.Context()
 	for range 3 {
 		s := must.Get(w.Public.CreateSession(ctx))(w.t)
@@ -61,7 +61,7 @@ func listSessions(w *world) {
 	w.see("ListSessions by a private key")(w.private.ListSessions(ctx, vault.PageParams{}))
 }
 
-func deleteSession(w *world) {
+func deleteSession(w *apiVault) {
 	ctx := w.t.Context()
 	s := must.Get(w.Public.CreateSession(ctx))(w.t)
 	page := must.Get(w.Owner.ListSessions(ctx, vault.PageParams{}))(w.t)
@@ -74,7 +74,7 @@ func deleteSession(w *world) {
 }
 
 // shop returns parameters of an application with every field set.
-func (w *world) shop() vault.ApplicationParams {
+func (w *apiVault) shop() vault.ApplicationParams {
 	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use", "token:read"},
 		ExpiresAt: w.Clock.Now().Add(time.Hour), Rules: []vault.AccessRule{
 			{Description: "cards", Priority: 1, Container: "/PCI/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}},
@@ -82,7 +82,7 @@ func (w *world) shop() vault.ApplicationParams {
 			{Priority: 3, Container: "/pay/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Destinations: []string{"API.stripe.com", "*.example.com:8443"}}}}
 }
 
-func createApplication(w *world) {
+func createApplication(w *apiVault) {
 	ctx := w.t.Context()
 	for i, p := range []vault.ApplicationParams{
 		w.shop(), {Name: "plain", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Rules: []vault.AccessRule{}},
@@ -98,7 +98,7 @@ func createApplication(w *world) {
 	w.see("CreateApplication with more than its maker has")(w.as(limited.Key).CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}}))
 }
 
-func getApplication(w *world) {
+func getApplication(w *apiVault) {
 	made := must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody, {}} {
 		w.see("GetApplication")(w.management.GetApplication(w.t.Context(), id))
@@ -106,7 +106,7 @@ func getApplication(w *world) {
 	w.see("GetApplication by a private key")(w.private.GetApplication(w.t.Context(), made.ID))
 }
 
-func listApplications(w *world) {
+func listApplications(w *apiVault) {
 	made := must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	for i, p := range []vault.ListApplicationsParams{
 		{}, {PageParams: vault.PageParams{Page: 2, Size: 2}}, {IDs: []uuid.UUID{made.ID, nobody}}, {IDs: []uuid.UUID{nobody}}, {PageParams: vault.PageParams{Size: 101}},
@@ -115,7 +115,7 @@ func listApplications(w *world) {
 	}
 }
 
-func replaceApplication(w *world) {
+func replaceApplication(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	w.Clock.Advance(time.Second)
@@ -127,7 +127,7 @@ func replaceApplication(w *world) {
 	w.see("ReplaceApplication of none")(w.management.ReplaceApplication(ctx, nobody, w.shop()))
 }
 
-func patchApplication(w *world) {
+func patchApplication(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	w.Clock.Advance(time.Second)
@@ -144,7 +144,7 @@ func patchApplication(w *world) {
 	w.see("ListLogs")(w.management.ListLogs(ctx, vault.ListLogsParams{EntityType: "application"}))
 }
 
-func deleteApplication(w *world) {
+func deleteApplication(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	c := w.as(made.Key)
@@ -157,7 +157,7 @@ func deleteApplication(w *world) {
 	w.see("CreateToken")(c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1}))
 }
 
-func explain(w *world) {
+func explain(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	session := must.Get(w.Public.CreateSession(ctx))(w.t)
@@ -180,19 +180,19 @@ func explain(w *world) {
 	must.Match(w.t, "Explain of a token", err, vault.ErrForbidden)
 }
 
-func ownApplication(w *world) {
+func ownApplication(w *apiVault) {
 	for _, c := range []vault.API{w.public, w.private, w.management} {
 		w.see("OwnApplication")(c.OwnApplication(w.t.Context()))
 	}
 }
 
-func tellNow(w *world) {
+func tellNow(w *apiVault) {
 	w.see("Now")(w.private.Now(w.t.Context()))
 	w.Clock.Advance(400 * 24 * time.Hour)
 	w.see("Now, a year later")(w.public.Now(w.t.Context()))
 }
 
-func createKeys(w *world) {
+func createKeys(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	k, err := w.management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{ExpiresAt: w.Clock.Now().Add(time.Hour)})
@@ -213,7 +213,7 @@ func createKeys(w *world) {
 	w.see("ApplyApplication again")(w.management.ApplyApplication(ctx, p))
 }
 
-func listKeys(w *world) {
+func listKeys(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	w.Clock.Advance(time.Minute)
@@ -223,7 +223,7 @@ func listKeys(w *world) {
 	w.see("ListApplicationKeys by a private key")(w.private.ListApplicationKeys(ctx, made.ID))
 }
 
-func getKey(w *world) {
+func getKey(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	k := must.Get(w.Management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{}))(w.t)
@@ -232,7 +232,7 @@ func getKey(w *world) {
 	w.see("GetApplicationKey of another application")(w.management.GetApplicationKey(ctx, w.Private.ApplicationID(), k.ID))
 }
 
-func deleteKey(w *world) {
+func deleteKey(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	k := must.Get(w.Management.CreateApplicationKey(ctx, made.ID, vault.ApplicationKeyParams{}))(w.t)
@@ -244,7 +244,7 @@ func deleteKey(w *world) {
 	w.see("with the other key")(stays.ListTokens(ctx, vault.ListTokensParams{}))
 }
 
-func regenerateKey(w *world) {
+func regenerateKey(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateApplication(ctx, w.shop()))(w.t)
 	old := w.as(made.Key)
@@ -256,19 +256,19 @@ func regenerateKey(w *world) {
 	w.see("RegenerateKey of none")(w.management.RegenerateKey(ctx, nobody))
 }
 
-func listPermissions(w *world) {
+func listPermissions(w *apiVault) {
 	for _, c := range []vault.API{w.public, w.management} {
 		w.see("ListPermissions")(c.ListPermissions(w.t.Context()))
 	}
 }
 
-func getTenant(w *world) {
+func getTenant(w *apiVault) {
 	for _, c := range []vault.API{w.management, w.private} {
 		w.see("GetTenant")(c.GetTenant(w.t.Context()))
 	}
 }
 
-func updateTenant(w *world) {
+func updateTenant(w *apiVault) {
 	w.Clock.Advance(time.Second)
 	for _, p := range []vault.TenantParams{{Name: "New <ü>", Settings: vault.TenantSettings{DeduplicateTokens: true}}, {Name: "Old"}, {}} {
 		w.see("ReplaceTenant")(w.management.ReplaceTenant(w.t.Context(), p))
@@ -278,7 +278,7 @@ func updateTenant(w *world) {
 
 // listLogs checks the filters, and that calls leave the same log entries in
 // process and over HTTP.
-func listLogs(w *world) {
+func listLogs(w *apiVault) {
 	ctx := w.t.Context()
 	start := w.Clock.Now()
 	for _, call := range []func() error{
@@ -306,7 +306,7 @@ func listLogs(w *world) {
 	w.see("ListLogs by a private key")(w.private.ListLogs(ctx, vault.ListLogsParams{}))
 }
 
-func listEntityTypes(w *world) {
+func listEntityTypes(w *apiVault) {
 	for _, c := range []vault.API{w.management, w.private} {
 		w.see("ListEntityTypes")(c.ListEntityTypes(w.t.Context()))
 	}

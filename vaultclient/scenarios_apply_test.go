@@ -8,7 +8,7 @@ import (
 )
 
 // sawApplied records the result of an Apply method.
-func sawApplied[T any](w *world, step string, got *vault.Applied[T], err error) {
+func sawApplied[T any](w *apiVault, step string, got *vault.Applied[T], err error) {
 	w.t.Helper()
 	if got == nil {
 		w.saw(step, (*T)(nil), err)
@@ -17,7 +17,7 @@ func sawApplied[T any](w *world, step string, got *vault.Applied[T], err error) 
 	w.saw(fmt.Sprint(step, ": created ", got.Created, ", changed ", got.Changed), got.Item, err)
 }
 
-func applyApplication(w *world) {
+func applyApplication(w *apiVault) {
 	ctx, p := w.t.Context(), w.shop()
 	same := p
 	same.Rules = slices.Clone(p.Rules)
@@ -32,7 +32,7 @@ func applyApplication(w *world) {
 	sawApplied(w, "ApplyApplication by a private key", got, err)
 }
 
-func applyReactor(w *world) {
+func applyReactor(w *apiVault) {
 	ctx, p := w.t.Context(), w.reactorParams()
 	changed, similar := p, p
 	changed.Configuration = map[string]string{"KEY": "other"}
@@ -43,7 +43,7 @@ func applyReactor(w *world) {
 	}
 }
 
-func applyProxy(w *world) {
+func applyProxy(w *apiVault) {
 	ctx := w.t.Context()
 	p := vault.ProxyParams{Name: "Gateway *", DestinationURL: "https://a.example"}
 	required, open := p, p

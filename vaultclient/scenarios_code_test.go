@@ -17,18 +17,18 @@ import (
 const code = "module.exports = async (req) => ({raw: req.args})"
 
 // reactorParams returns parameters of a reactor with every field set.
-func (w *world) reactorParams() vault.ReactorParams {
+func (w *apiVault) reactorParams() vault.ReactorParams {
 	app := must.Get(w.Private.OwnApplication(w.t.Context()))(w.t)
 	return vault.ReactorParams{Name: "Charge <&>", Code: code, Configuration: map[string]string{"KEY": "sk"}, ApplicationID: app.ID}
 }
 
 // reactor stores a reactor and returns its id.
-func (w *world) reactor(code string) uuid.UUID {
+func (w *apiVault) reactor(code string) uuid.UUID {
 	w.t.Helper()
 	return must.Get(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}}))(w.t).ID
 }
 
-func createReactor(w *world) {
+func createReactor(w *apiVault) {
 	for i, p := range []vault.ReactorParams{
 		w.reactorParams(), {Name: "plain", Code: code, Configuration: map[string]string{}},
 		{}, {Name: strings.Repeat("x", 201), Code: code, Configuration: map[string]string{"k": strings.Repeat("v", 1<<20)}},
@@ -41,14 +41,14 @@ func createReactor(w *world) {
 	w.see("CreateReactor by a private key")(w.private.CreateReactor(w.t.Context(), w.reactorParams()))
 }
 
-func getReactor(w *world) {
+func getReactor(w *apiVault) {
 	made := must.Get(w.Management.CreateReactor(w.t.Context(), w.reactorParams()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody} {
 		w.see("GetReactor")(w.management.GetReactor(w.t.Context(), id))
 	}
 }
 
-func listReactors(w *world) {
+func listReactors(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateReactor(ctx, w.reactorParams()))(w.t)
 	w.Clock.Advance(time.Second)
@@ -58,7 +58,7 @@ func listReactors(w *world) {
 	}
 }
 
-func replaceReactor(w *world) {
+func replaceReactor(w *apiVault) {
 	id := w.reactor(code)
 	for i, p := range []vault.ReactorParams{w.reactorParams(), {Name: "bare", Code: code, Configuration: map[string]string{}}, {}} {
 		w.Clock.Advance(time.Second)
@@ -67,7 +67,7 @@ func replaceReactor(w *world) {
 	w.see("ReplaceReactor of none")(w.management.ReplaceReactor(w.t.Context(), nobody, w.reactorParams()))
 }
 
-func patchReactor(w *world) {
+func patchReactor(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateReactor(ctx, w.reactorParams()))(w.t)
 	w.Clock.Advance(time.Second)
@@ -79,7 +79,7 @@ func patchReactor(w *world) {
 	w.see("PatchReactor of none")(w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`)))
 }
 
-func deleteReactor(w *world) {
+func deleteReactor(w *apiVault) {
 	id := w.reactor(code)
 	for range 2 {
 		w.saw("DeleteReactor", nil, w.management.DeleteReactor(w.t.Context(), id))
@@ -87,7 +87,7 @@ func deleteReactor(w *world) {
 	w.saw("DeleteReactor by a private key", nil, w.private.DeleteReactor(w.t.Context(), id))
 }
 
-func reactResults(w *world) {
+func reactResults(w *apiVault) {
 	ctx := w.t.Context()
 	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number}})
 	for i, body := range []string{
@@ -101,7 +101,7 @@ func reactResults(w *world) {
 	}
 }
 
-func reactErrors(w *world) {
+func reactErrors(w *apiVault) {
 	for i, body := range []string{
 		"throw new Error('broken')", "\n\nthrow new BadRequestError({field: ['bad']})", "throw new RateLimitError('slow')",
 		"throw new ServiceUnavailableError('down')", "throw new AuthorizationError('no')", "return 7", "await new Promise(() => {})",
@@ -120,7 +120,7 @@ func reactErrors(w *world) {
 	}
 }
 
-func reactRefused(w *world) {
+func reactRefused(w *apiVault) {
 	ctx := w.t.Context()
 	id := w.reactor(code)
 	for i, p := range []vault.ReactParams{
@@ -137,7 +137,7 @@ func reactRefused(w *world) {
 	w.see("React by a public key")(w.public.React(ctx, id, vault.ReactParams{}))
 }
 
-func reactLater(w *world) {
+func reactLater(w *apiVault) {
 	ctx := w.t.Context()
 	id := w.reactor(code)
 	w.see("ReactAsync")(w.private.ReactAsync(vault.WithTraceID(ctx, "trace-1"), id, vault.ReactParams{Args: map[string]int{"n": 1}, CallbackURL: w.dest.URL, Timeout: 20 * time.Second}))
@@ -146,7 +146,7 @@ func reactLater(w *world) {
 }
 
 // proxyParams returns parameters of a proxy with every field set.
-func (w *world) proxyParams() vault.ProxyParams {
+func (w *apiVault) proxyParams() vault.ProxyParams {
 	app := must.Get(w.Private.OwnApplication(w.t.Context()))(w.t)
 	return vault.ProxyParams{Name: "Gateway <&>", DestinationURL: w.dest.URL + "/base?a=b", Configuration: map[string]string{"k": "v"},
 		RequestTransform:  &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
@@ -155,7 +155,7 @@ func (w *world) proxyParams() vault.ProxyParams {
 }
 
 // proxy stores a proxy to the destination.
-func (w *world) proxy(p vault.ProxyParams) *vault.Proxy {
+func (w *apiVault) proxy(p vault.ProxyParams) *vault.Proxy {
 	w.t.Helper()
 	p.Name = "p"
 	if p.DestinationURL == "" {
@@ -164,7 +164,7 @@ func (w *world) proxy(p vault.ProxyParams) *vault.Proxy {
 	return must.Get(w.Management.CreateProxy(w.t.Context(), p))(w.t)
 }
 
-func createProxy(w *world) {
+func createProxy(w *apiVault) {
 	for i, p := range []vault.ProxyParams{
 		w.proxyParams(), {Name: "plain", DestinationURL: w.dest.URL, Configuration: nil},
 		{}, {Name: "x", DestinationURL: "ftp://x"}, {Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: "("}},
@@ -174,14 +174,14 @@ func createProxy(w *world) {
 	}
 }
 
-func getProxy(w *world) {
+func getProxy(w *apiVault) {
 	made := must.Get(w.Management.CreateProxy(w.t.Context(), w.proxyParams()))(w.t)
 	for _, id := range []uuid.UUID{made.ID, nobody} {
 		w.see("GetProxy")(w.management.GetProxy(w.t.Context(), id))
 	}
 }
 
-func listProxies(w *world) {
+func listProxies(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateProxy(ctx, w.proxyParams()))(w.t)
 	w.Clock.Advance(time.Second)
@@ -191,7 +191,7 @@ func listProxies(w *world) {
 	}
 }
 
-func replaceProxy(w *world) {
+func replaceProxy(w *apiVault) {
 	x := w.proxy(vault.ProxyParams{})
 	w.Clock.Advance(time.Second)
 	for i, p := range []vault.ProxyParams{w.proxyParams(), {Name: "bare", DestinationURL: w.dest.URL}, {}} {
@@ -200,7 +200,7 @@ func replaceProxy(w *world) {
 	w.see("ReplaceProxy of none")(w.management.ReplaceProxy(w.t.Context(), nobody, w.proxyParams()))
 }
 
-func patchProxy(w *world) {
+func patchProxy(w *apiVault) {
 	ctx := w.t.Context()
 	made := must.Get(w.Management.CreateProxy(ctx, w.proxyParams()))(w.t)
 	w.Clock.Advance(time.Second)
@@ -210,7 +210,7 @@ func patchProxy(w *world) {
 	w.see("PatchProxy of none")(w.management.PatchProxy(ctx, nobody, vault.JSON(`{}`)))
 }
 
-func deleteProxy(w *world) {
+func deleteProxy(w *apiVault) {
 	x := w.proxy(vault.ProxyParams{})
 	for range 2 {
 		w.saw("DeleteProxy", nil, w.management.DeleteProxy(w.t.Context(), x.ID))
@@ -219,12 +219,12 @@ func deleteProxy(w *world) {
 
 // invoke calls a proxy and records the response. The server gives each
 // request a trace id, so calls in process need one too.
-func (w *world) invoke(p vault.ProxyCall) {
+func (w *apiVault) invoke(p vault.ProxyCall) {
 	ctx := vault.WithTraceparent(vault.WithTraceID(w.t.Context(), "trace-1"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1")
 	w.see(fmt.Sprintf("InvokeProxy %s %.20s %.20s", p.Method, p.Path, p.Query))(read(w.private.InvokeProxy(ctx, p)))
 }
 
-func invokeRequests(w *world) {
+func invokeRequests(w *apiVault) {
 	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number}})
 	w.token(vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: `quote " & <tag>`})
 	key := w.proxy(vault.ProxyParams{DestinationURL: w.dest.URL + "/base?a=b"}).Key
@@ -254,14 +254,14 @@ func invokeRequests(w *world) {
 	w.see("ListLogs")(w.management.ListLogs(w.t.Context(), vault.ListLogsParams{EntityType: "card"}))
 }
 
-func invokeAnswers(w *world) {
+func invokeAnswers(w *apiVault) {
 	key := w.proxy(vault.ProxyParams{}).Key
 	for _, path := range []string{"/missing", "/moved", "/empty", "/broken"} {
 		w.invoke(vault.ProxyCall{Key: key, Method: "GET", Path: path})
 	}
 }
 
-func invokeRefused(w *world) {
+func invokeRefused(w *apiVault) {
 	ctx := w.t.Context()
 	key := w.proxy(vault.ProxyParams{}).Key
 	for _, p := range []vault.ProxyCall{
@@ -288,7 +288,7 @@ func invokeRefused(w *world) {
 	}
 }
 
-func invokeTransforms(w *world) {
+func invokeTransforms(w *apiVault) {
 	for _, body := range []string{
 		"return {body: {changed: req.args.body}, headers: {'X-A': 'set', 'Content-Type': 'application/json'}}",
 		"throw new BadRequestError('no')", "throw new Error('broken')", "return 7",

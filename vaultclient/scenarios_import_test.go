@@ -15,7 +15,7 @@ import (
 )
 
 // importAll records the results of an import.
-func importAll(w *world, c vault.API, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) {
+func importAll(w *apiVault, c vault.API, rows iter.Seq2[vault.TokenParams, error], opts *vault.ImportOptions) {
 	for r, err := range c.Import(w.t.Context(), rows, opts) {
 		w.saw("Import", []any{r.Row, r.Outcome, r.ID, r.Errors, r.Detail}, errors.Join(err, r.Err))
 	}
@@ -35,7 +35,7 @@ func text(id, data string) vault.TokenParams {
 	return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}
 }
 
-func importRows(w *world) {
+func importRows(w *apiVault) {
 	bad := &vault.InvalidError{Fields: map[string][]string{"column 3": {"is no number"}}}
 	rows := func(yield func(vault.TokenParams, error) bool) {
 		for i := range 2100 {
@@ -64,7 +64,7 @@ func importRows(w *world) {
 	importAll(w, limited, rowsOf(vault.TokenParams{ID: "in-a", Type: vault.TypeGeneric, Data: 1, Containers: []string{"/a/"}}, text("in-general", "x")), nil)
 }
 
-func importOptions(w *world) {
+func importOptions(w *apiVault) {
 	w.token(text("there", "x"))
 	for _, how := range []vault.OnDuplicate{"", vault.DuplicateFails, vault.DuplicateSkips, vault.DuplicateUpdates, "other"} {
 		importAll(w, w.private, rowsOf(text("there", "y")), &vault.ImportOptions{OnDuplicate: how})
@@ -76,7 +76,7 @@ func importOptions(w *world) {
 }
 
 // importEnded ends imports early.
-func importEnded(w *world) {
+func importEnded(w *apiVault) {
 	broken := errors.New("the file is broken")
 	importAll(w, w.private, func(yield func(vault.TokenParams, error) bool) {
 		_ = yield(text("one", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(text("two", "x"), nil)
@@ -93,7 +93,7 @@ func importEnded(w *world) {
 	}
 }
 
-func followLogs(w *world) {
+func followLogs(w *apiVault) {
 	ctx := w.t.Context()
 	done := errors.New("done")
 	n := 0
@@ -119,7 +119,7 @@ func followLogs(w *world) {
 	}
 }
 
-func nextLogsRefused(w *world) {
+func nextLogsRefused(w *apiVault) {
 	for _, cursor := range []string{"x", "since:x", "\x00"} {
 		_, err := w.management.NextLogs(w.t.Context(), cursor, 0)
 		w.saw("NextLogs", "", err)

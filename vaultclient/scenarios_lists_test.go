@@ -12,7 +12,7 @@ import (
 
 // cursorOf records a page by cursor, without the cursor, which differs
 // between vaults.
-func (w *world) cursorOf(call string, page *vault.CursorPage[vault.Token], err error) (after string) {
+func (w *apiVault) cursorOf(call string, page *vault.CursorPage[vault.Token], err error) (after string) {
 	if err != nil {
 		w.saw(call, page, err)
 		return ""
@@ -23,7 +23,7 @@ func (w *world) cursorOf(call string, page *vault.CursorPage[vault.Token], err e
 	return after
 }
 
-func listAfter(w *world) {
+func listAfter(w *apiVault) {
 	w.fill(25)
 	for _, p := range []vault.ListTokensParams{
 		{}, {Types: []vault.TokenType{vault.TypeCardNumber}}, {IDs: []string{"nobody"}}, {Metadata: map[string]string{"nobody": "x"}},
@@ -35,17 +35,17 @@ func listAfter(w *world) {
 	}
 }
 
-func (w *world) listAfter(p vault.ListTokensParams, after string) string {
+func (w *apiVault) listAfter(p vault.ListTokensParams, after string) string {
 	page, err := w.private.ListTokensAfter(w.t.Context(), p, after)
 	return w.cursorOf("ListTokensAfter", page, err)
 }
 
-func (w *world) searchAfter(p vault.SearchTokensParams, after string) string {
+func (w *apiVault) searchAfter(p vault.SearchTokensParams, after string) string {
 	page, err := w.private.ListTokensAfter(w.t.Context(), p, after)
 	return w.cursorOf("ListTokensAfter of a search", page, err)
 }
 
-func listAfterRefused(w *world) {
+func listAfterRefused(w *apiVault) {
 	w.fill(5)
 	two := vault.PageParams{Size: 2}
 	after := w.listAfter(vault.ListTokensParams{PageParams: two}, "")
@@ -59,7 +59,7 @@ func listAfterRefused(w *world) {
 	w.see("ListTokensAfter by a public key")(w.public.ListTokensAfter(w.t.Context(), vault.ListTokensParams{}, after))
 }
 
-func searchAfter(w *world) {
+func searchAfter(w *apiVault) {
 	w.fill(25)
 	for _, query := range []string{"type:token", "id:nobody", "NOT type:card"} {
 		p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 7}}
@@ -69,7 +69,7 @@ func searchAfter(w *world) {
 	}
 }
 
-func searchAfterRefused(w *world) {
+func searchAfterRefused(w *apiVault) {
 	w.fill(5)
 	two := vault.PageParams{Size: 2}
 	after := w.searchAfter(vault.SearchTokensParams{Query: "type:token", PageParams: two}, "")
@@ -79,7 +79,7 @@ func searchAfterRefused(w *world) {
 	w.see("ListTokensAfter of a search by a public key")(w.public.ListTokensAfter(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}, ""))
 }
 
-func searchAll(w *world) {
+func searchAll(w *apiVault) {
 	w.fill(230)
 	for _, query := range []string{"type:token", "type:card_number", "id:nobody", "nope:1"} {
 		walked(w, "AllTokens of a search "+query, w.private.AllTokens(w.t.Context(), vault.SearchTokensParams{Query: query}))
@@ -87,14 +87,14 @@ func searchAll(w *world) {
 }
 
 // walked records every item of an iterator.
-func walked[T any](w *world, call string, all iter.Seq2[*T, error]) {
+func walked[T any](w *apiVault, call string, all iter.Seq2[*T, error]) {
 	w.saw(call, nil, nil)
 	for item, err := range all {
 		w.saw(call, item, err)
 	}
 }
 
-func allApplications(w *world) {
+func allApplications(w *apiVault) {
 	for range 105 {
 		must.Get(w.Management.CreateApplication(w.t.Context(), w.shop()))(w.t)
 	}
@@ -108,7 +108,7 @@ func allApplications(w *world) {
 	walked(w, "AllApplications by a private key", w.private.AllApplications(w.t.Context(), vault.ListApplicationsParams{}))
 }
 
-func allReactors(w *world) {
+func allReactors(w *apiVault) {
 	for i := range 105 {
 		must.Get(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{
 			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))(w.t)
@@ -118,7 +118,7 @@ func allReactors(w *world) {
 	}
 }
 
-func allProxies(w *world) {
+func allProxies(w *apiVault) {
 	for i := range 105 {
 		must.Get(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))(w.t)
 	}
@@ -127,14 +127,14 @@ func allProxies(w *world) {
 	}
 }
 
-func allSessions(w *world) {
+func allSessions(w *apiVault) {
 	for range 105 {
 		must.Get(w.Public.CreateSession(w.t.Context()))(w.t)
 	}
 	walked(w, "AllSessions", w.management.AllSessions(w.t.Context()))
 }
 
-func allLogs(w *world) {
+func allLogs(w *apiVault) {
 	w.fill(110)
 	values := make([]int, 150)
 	must.Get(w.Private.Tokenize(w.t.Context(), values))(w.t) // entries with the same time

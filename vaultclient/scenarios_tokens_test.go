@@ -18,7 +18,7 @@ const number = "4242424242424242"
 
 func ptr[T any](x T) *T { return &x }
 
-func createTypes(w *world) {
+func createTypes(w *apiVault) {
 	ctx := w.t.Context()
 	for i, p := range []vault.TokenParams{
 		{Type: vault.TypeCard, Data: vault.CardData{Number: number, ExpirationMonth: 12, ExpirationYear: 2030, CVC: "123"}},
@@ -41,7 +41,7 @@ func createTypes(w *world) {
 	}
 }
 
-func createOptions(w *world) {
+func createOptions(w *apiVault) {
 	ctx := w.t.Context()
 	for i, p := range []vault.TokenParams{
 		{ID: "chosen", Type: vault.TypeGeneric, Data: "x", Mask: "<{{ data }}>", Containers: []string{"/A/b/", "/c/"}, Metadata: map[string]string{"k": "<v>"}},
@@ -59,7 +59,7 @@ func createOptions(w *world) {
 
 // createUnavailable creates a token while another program's transaction holds
 // the write lock, and again afterwards.
-func createUnavailable(w *world) {
+func createUnavailable(w *apiVault) {
 	ctx, p := w.t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}
 	proxy := must.Get(w.management.CreateProxy(ctx, vault.ProxyParams{Name: "Echo", DestinationURL: w.dest.URL}))(w.t)
 	tx := must.Get(w.DB.BeginTx(ctx, nil))(w.t)
@@ -71,7 +71,7 @@ func createUnavailable(w *world) {
 	w.see("CreateToken after it")(w.private.CreateToken(ctx, p))
 }
 
-func createInvalid(w *world) {
+func createInvalid(w *apiVault) {
 	ctx := w.t.Context()
 	for i, p := range []vault.TokenParams{
 		{},
@@ -92,20 +92,20 @@ func createInvalid(w *world) {
 	w.see("CreateToken by a management key")(w.management.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1}))
 }
 
-func createTaken(w *world) {
+func createTaken(w *apiVault) {
 	for range 2 {
 		w.see("CreateToken")(w.private.CreateToken(w.t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: 1}))
 	}
 }
 
-func createDuplicate(w *world) {
+func createDuplicate(w *apiVault) {
 	p := vault.TokenParams{Type: vault.TypeCardNumber, Data: number, DeduplicateToken: ptr(true), Metadata: map[string]string{"a": "b"}}
 	for _, c := range []vault.API{w.private, w.private, w.public} {
 		w.see("CreateToken")(c.CreateToken(w.t.Context(), p))
 	}
 }
 
-func getTransforms(w *world) {
+func getTransforms(w *apiVault) {
 	ctx := w.t.Context()
 	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
 	w.token(vault.TokenParams{ID: "numbers", Type: vault.TypeGeneric, Data: vault.JSON(`{"z":1.10,"a":-0,"m":1E5}`)})
@@ -122,7 +122,7 @@ func getTransforms(w *world) {
 	w.see("GetToken by a public key")(w.public.GetToken(ctx, "card"))
 }
 
-func getIDs(w *world) {
+func getIDs(w *apiVault) {
 	for _, id := range []string{"umlaut-ü", "a b", "dots...", "comma,;@!$()*~"} {
 		w.token(vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: 1})
 	}
@@ -139,7 +139,7 @@ func getIDs(w *world) {
 	}
 }
 
-func getExpired(w *world) {
+func getExpired(w *apiVault) {
 	w.token(vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: 1, ExpiresAt: w.Clock.Now().Add(time.Minute)})
 	for range 2 {
 		w.see("GetToken")(w.private.GetToken(w.t.Context(), "short"))
@@ -147,7 +147,7 @@ func getExpired(w *world) {
 	}
 }
 
-func updatePatches(w *world) {
+func updatePatches(w *apiVault) {
 	ctx := w.t.Context()
 	w.token(vault.TokenParams{ID: "doc", Type: vault.TypeGeneric, Data: vault.JSON(`{"b":1.10,"a":"x"}`), Metadata: map[string]string{"k": "v"}, ExpiresAt: w.Clock.Now().Add(time.Hour)})
 	w.Clock.Advance(time.Second)
@@ -166,7 +166,7 @@ func updatePatches(w *world) {
 	w.see("GetToken")(w.private.GetToken(ctx, "doc"))
 }
 
-func updateRefused(w *world) {
+func updateRefused(w *apiVault) {
 	ctx := w.t.Context()
 	w.token(vault.TokenParams{ID: "doc", Type: vault.TypeGeneric, Data: "x"})
 	for i, patch := range []any{
@@ -179,7 +179,7 @@ func updateRefused(w *world) {
 	w.see("PatchToken by a management key")(w.management.PatchToken(ctx, "doc", vault.JSON(`{}`)))
 }
 
-func deleteTwice(w *world) {
+func deleteTwice(w *apiVault) {
 	ctx := w.t.Context()
 	w.token(vault.TokenParams{ID: "gone", Type: vault.TypeGeneric, Data: "x"})
 	w.saw("DeleteToken by a public key", nil, w.public.DeleteToken(ctx, "gone"))
@@ -191,7 +191,7 @@ func deleteTwice(w *world) {
 }
 
 // fill stores n tokens, each a moment after the previous one.
-func (w *world) fill(n int) {
+func (w *apiVault) fill(n int) {
 	w.t.Helper()
 	for i := range n {
 		typ, data := vault.TypeGeneric, any(fmt.Sprint("value ", i))
@@ -205,7 +205,7 @@ func (w *world) fill(n int) {
 	}
 }
 
-func listFilters(w *world) {
+func listFilters(w *apiVault) {
 	w.fill(25)
 	for i, p := range []vault.ListTokensParams{
 		{}, {PageParams: vault.PageParams{Page: 2}}, {PageParams: vault.PageParams{Page: 3, Size: 10}}, {PageParams: vault.PageParams{Page: 99}},
@@ -220,7 +220,7 @@ func listFilters(w *world) {
 	}
 }
 
-func listRefused(w *world) {
+func listRefused(w *apiVault) {
 	for i, p := range []vault.ListTokensParams{
 		{PageParams: vault.PageParams{Page: -1}}, {PageParams: vault.PageParams{Size: 101}}, {PageParams: vault.PageParams{Page: -1, Size: -1}},
 		{IDs: make([]string, 1001)}, {IDs: []string{"\x00"}, Types: []vault.TokenType{"\x01"}},
@@ -230,7 +230,7 @@ func listRefused(w *world) {
 	w.see("ListTokens by a public key")(w.public.ListTokens(w.t.Context(), vault.ListTokensParams{}))
 }
 
-func allTokens(w *world) {
+func allTokens(w *apiVault) {
 	w.fill(230)
 	for i, p := range []vault.ListTokensParams{
 		{}, {Types: []vault.TokenType{vault.TypeCardNumber}}, {IDs: []string{"nobody"}},
@@ -245,7 +245,7 @@ func allTokens(w *world) {
 	}
 }
 
-func allDeleting(w *world) {
+func allDeleting(w *apiVault) {
 	w.fill(230)
 	for tok, err := range w.private.AllTokens(w.t.Context(), vault.ListTokensParams{}) {
 		must.Do(w.t, err)
@@ -257,7 +257,7 @@ func allDeleting(w *world) {
 	}
 }
 
-func allRefused(w *world) {
+func allRefused(w *apiVault) {
 	for tok, err := range w.private.AllTokens(w.t.Context(), vault.ListTokensParams{IDs: []string{"\x00"}}) {
 		w.saw("AllTokens", tok, err)
 	}
@@ -268,7 +268,7 @@ func allRefused(w *world) {
 	}
 }
 
-func searchQueries(w *world) {
+func searchQueries(w *apiVault) {
 	w.fill(12)
 	w.token(vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
 	for _, query := range []string{
@@ -283,7 +283,7 @@ func searchQueries(w *world) {
 	w.see("SearchTokens by a public key")(w.public.SearchTokens(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}))
 }
 
-func eraseTokens(w *world) {
+func eraseTokens(w *apiVault) {
 	w.fill(12)
 	byID, err := w.private.EraseTokens(w.t.Context(), vault.EraseParams{IDs: []string{"tok-001", "nobody"}, Reason: "case 1"})
 	must.Do(w.t, err)
@@ -298,7 +298,7 @@ func eraseTokens(w *world) {
 	w.see("ListTokens")(w.private.ListTokens(w.t.Context(), vault.ListTokensParams{}))
 }
 
-func eraseRefused(w *world) {
+func eraseRefused(w *apiVault) {
 	w.fill(3)
 	for _, p := range []vault.EraseParams{{}, {Query: "type:token"}, {Reason: "x"}, {Query: "nope:1", Reason: "x"}, {Query: "type:token", Reason: strings.Repeat("x", 501)}, {IDs: []string{}, Reason: "x"}, {IDs: []string{"a"}, Query: "type:token", Reason: "x"}} {
 		w.see("EraseTokens")(w.private.EraseTokens(w.t.Context(), p))
@@ -306,7 +306,7 @@ func eraseRefused(w *world) {
 	w.see("EraseTokens by a public key")(w.public.EraseTokens(w.t.Context(), vault.EraseParams{Query: "type:token", Reason: "x"}))
 }
 
-func tokenizeDocuments(w *world) {
+func tokenizeDocuments(w *apiVault) {
 	for i, doc := range []any{
 		map[string]any{"type": "card", "data": map[string]any{"number": number, "cvc": "123"}},
 		vault.JSON(`{"z": "plain", "a": [1.10, null, {"type":"card_number","data":"4242424242424242","id":"my-card"}], "empty": {}}`),
@@ -317,7 +317,7 @@ func tokenizeDocuments(w *world) {
 	w.see("ListTokens")(w.private.ListTokens(w.t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}}))
 }
 
-func tokenizeRefused(w *world) {
+func tokenizeRefused(w *apiVault) {
 	for i, doc := range []any{
 		vault.JSON(nil), vault.JSON(""), vault.JSON("{"), vault.JSON(`{"a":1,"a":2}`), make(chan int), math.NaN(),
 		[]any{1, map[string]any{"type": "card", "data": map[string]any{"number": "1"}}, map[string]any{"type": "nope", "data": 1, "x": 2}},
@@ -329,7 +329,7 @@ func tokenizeRefused(w *world) {
 	w.see("Tokenize by a management key")(w.management.Tokenize(w.t.Context(), "x"))
 }
 
-func detokenizeDocuments(w *world) {
+func detokenizeDocuments(w *apiVault) {
 	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
 	w.token(vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: vault.JSON(`{"z":1.10,"a":1e400}`)})
 	for i, doc := range []any{
@@ -340,7 +340,7 @@ func detokenizeDocuments(w *world) {
 	}
 }
 
-func detokenizeRefused(w *world) {
+func detokenizeRefused(w *apiVault) {
 	w.token(vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: 1})
 	for i, doc := range []any{"{{ nobody }}", "{{ num | nope }}", "{{", []string{"x", "{{ num | json: '$.x' }}"}, vault.JSON("{"), vault.JSON(nil)} {
 		w.see(fmt.Sprint("Detokenize ", i))(w.private.Detokenize(w.t.Context(), doc))

@@ -50,18 +50,18 @@ func openStore(ctx context.Context, dsn string) (vault.Storage, *sql.DB, error) 
 	return store, db, err
 }
 
-// world is a vault and an application on one database.
-type world struct {
+// sqlVault is a vault and an application on one database.
+type sqlVault struct {
 	*vaulttest.Vault
 	db     *sql.DB
 	remote vault.API // the private application, over HTTP
 }
 
-func newWorld(t testing.TB, dsn string) *world {
+func newSqlVault(t testing.TB, dsn string) *sqlVault {
 	t.Helper()
 	store, db, err := openStore(t.Context(), dsn)
 	must.Do(t, err)
-	w := &world{Vault: vaulttest.OpenStorage(t, store, nil), db: db}
+	w := &sqlVault{Vault: vaulttest.OpenStorage(t, store, nil), db: db}
 	t.Cleanup(func() { _ = db.Close() })
 	srv := httptest.NewServer(httpserver.Handler(w.Vault.Vault, nil))
 	t.Cleanup(srv.Close)
@@ -180,7 +180,7 @@ func TestSealWriteReadOpen(t *testing.T) {
 	for name, dsn := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, dsn(t))
+			w := newSqlVault(t, dsn(t))
 			seed := rand.Uint64()
 			for round := range long.Rounds(6, 200) {
 				r := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -193,7 +193,7 @@ func TestSealWriteReadOpen(t *testing.T) {
 }
 
 // roundTrip writes and reads rows of a random type.
-func (w *world) roundTrip(t *testing.T, r *rand.Rand, round int) error {
+func (w *sqlVault) roundTrip(t *testing.T, r *rand.Rand, round int) error {
 	typ, made := randomType(r)
 	rows := reflect.MakeSlice(reflect.SliceOf(typ), 1+r.IntN(20), 20)
 	for i := range rows.Len() {
@@ -238,7 +238,7 @@ func valueOf(of reflect.Value) []any {
 
 // store seals rows and writes them to a table in one transaction, or seals
 // them over HTTP before it. Then it reads them back.
-func (w *world) store(ctx context.Context, rows reflect.Value, columns int, table string, remote bool) (reflect.Value, error) {
+func (w *sqlVault) store(ctx context.Context, rows reflect.Value, columns int, table string, remote bool) (reflect.Value, error) {
 	names := make([]string, columns)
 	for i := range names {
 		names[i] = fmt.Sprint("c", i)
@@ -276,7 +276,7 @@ func (w *world) store(ctx context.Context, rows reflect.Value, columns int, tabl
 }
 
 // load reads the rows of a table.
-func (w *world) load(ctx context.Context, typ reflect.Type, columns, table string) (reflect.Value, error) {
+func (w *sqlVault) load(ctx context.Context, typ reflect.Type, columns, table string) (reflect.Value, error) {
 	out := reflect.MakeSlice(typ, 0, 20)
 	found, err := w.db.QueryContext(ctx, "SELECT "+columns+" FROM "+table+" ORDER BY n")
 	if err != nil {

@@ -91,7 +91,7 @@ func TestUnused(t *testing.T) {
 	for name, dsn := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, w := t.Context(), newWorld(t, dsn(t))
+			ctx, w := t.Context(), newSqlVault(t, dsn(t))
 			must.Get(w.db.ExecContext(ctx, "CREATE TABLE people (name text, email text)"))(t)
 			rows := make([]person, 150)
 			for i := range rows {

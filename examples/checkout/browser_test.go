@@ -22,11 +22,11 @@ var (
 // tab is a page of the shop in a browser.
 type tab struct {
 	*browser.Tab
-	w *world
+	w *shopPage
 }
 
 // newTab opens a tab with a new profile.
-func (w *world) newTab(t *testing.T, s browser.Screen) *tab {
+func (w *shopPage) newTab(t *testing.T, s browser.Screen) *tab {
 	t.Helper()
 	return &tab{browser.Open(t, s), w}
 }

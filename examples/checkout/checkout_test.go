@@ -25,7 +25,7 @@ func TestPayByKeyboard(t *testing.T) {
 	for name, s := range map[string]browser.Screen{"phone": phone, "desktop": desktop} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newShopPage(t)
 			p := w.newTab(t, s)
 			p.Navigate(w.page)
 			p.fill(goodNumber, goodExpiry, goodCode)
@@ -57,7 +57,7 @@ func TestPayByKeyboard(t *testing.T) {
 
 func TestErrorsAreShownAtTheField(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	p := w.newTab(t, phone)
 	p.Navigate(w.orderPage())
 	for _, c := range []struct{ number, expiry, cvc, field, message string }{
@@ -87,7 +87,7 @@ func TestErrorsAreShownAtTheField(t *testing.T) {
 
 func TestExpiredSessionIsExplainedAndRetried(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	var late sync.Once
 	shop := w.around
 	w.around = func(rw http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func TestExpiredSessionIsExplainedAndRetried(t *testing.T) {
 
 func TestUnreachableVaultIsExplained(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	p := w.newTab(t, desktop)
 	p.Navigate(w.orderPage())
 	p.fill(goodNumber, goodExpiry, goodCode)
@@ -123,7 +123,7 @@ func TestUnreachableVaultIsExplained(t *testing.T) {
 
 func TestOrderIsPaidOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	p := w.newTab(t, desktop)
 	order := w.orderPage()
 	stale := &tab{p.Another(desktop), w}
@@ -151,7 +151,7 @@ func TestOrderIsPaidOnce(t *testing.T) {
 
 func TestBrowserEnforcesThePolicy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	p := w.newTab(t, desktop)
 	p.Provoked = true
 	p.Navigate(w.orderPage())

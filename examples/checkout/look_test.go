@@ -55,7 +55,7 @@ func TestEveryoneCanReadThePages(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newShopPage(t)
 			p := w.newTab(t, s)
 			check := func(state string) {
 				t.Helper()

@@ -23,7 +23,7 @@ func cardFor(order string) string {
 
 func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	order, api := w.orderPage(), w.vault.url
 	session, _ := w.openSession(order)
 	token := w.newToken(order, cardFor(order))
@@ -52,7 +52,7 @@ func TestEachKeyHasOnlyItsPermissions(t *testing.T) {
 
 func TestOnlyPagesOfTheShopShowTheFields(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	res := must.Get(http.Get(w.elements + "/frame"))(t)
 	res.Body.Close()
 	must.Contain(t, "the policy of the frame", res.Header.Get("Content-Security-Policy"), "frame-ancestors "+w.page+";")
@@ -68,7 +68,7 @@ func TestOnlyPagesOfTheShopShowTheFields(t *testing.T) {
 
 func TestShopRefusesBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	order := w.orderPage()
 	unknown := w.page + "/orders/unknown"
 	for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func TestShopRefusesBadRequests(t *testing.T) {
 
 func TestConcurrentPaymentsChargeOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	order := w.orderPage()
 	token := w.newToken(order, cardFor(order))
 	var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func TestRunPrintsTheAddress(t *testing.T) {
 // alone, or the token of another order, is not enough.
 func TestCardPaysOnlyForItsOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	theirs := w.orderPage()
 	victim := w.newToken(theirs, cardFor(theirs))
 	for name, body := range map[string]string{
@@ -166,7 +166,7 @@ func TestCardPaysOnlyForItsOrder(t *testing.T) {
 // nor 402.
 func TestOnlyTheAcquirerConfirmsACharge(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	order := w.orderPage()
 	token := w.newToken(order, cardFor(order))
 	for name, acquirer := range map[string]http.HandlerFunc{

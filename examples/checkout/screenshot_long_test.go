@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite screenshot.png")
 // TestScreenshot creates the picture of the README: desktop and phone.
 func TestScreenshot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newShopPage(t)
 	var shots []image.Image
 	for _, s := range []browser.Screen{{Width: 880, Height: 724}, {Width: 390, Height: 724, Phone: true}} {
 		p := w.newTab(t, s)

@@ -33,19 +33,19 @@ type library struct {
 	find   func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error)
 }
 
-// world is a vault and a table of customers in one database.
-type world struct {
+// customerVault is a vault and a table of customers in one database.
+type customerVault struct {
 	*vaulttest.Vault
 	db  *sql.DB
 	dsn string
 }
 
-// newWorld creates a world on PostgreSQL, or in memory with SQLite.
-func newWorld(t *testing.T, onSQLite bool) *world {
+// newCustomerVault creates a vault on PostgreSQL, or in memory with SQLite.
+func newCustomerVault(t *testing.T, onSQLite bool) *customerVault {
 	t.Helper()
 	if onSQLite {
 		v := vaulttest.New(t)
-		w := &world{Vault: v, db: v.DB}
+		w := &customerVault{Vault: v, db: v.DB}
 		w.exec(t, strings.ReplaceAll(schema, "bigserial", "integer"))
 		return w
 	}
@@ -54,7 +54,7 @@ func newWorld(t *testing.T, onSQLite bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Vault: vaulttest.OpenStorage(t, store, nil), dsn: dsn}
+	w := &customerVault{Vault: vaulttest.OpenStorage(t, store, nil), dsn: dsn}
 	if w.db, err = sql.Open("postgres", dsn); err != nil {
 		t.Fatal(err)
 	}
@@ -63,20 +63,20 @@ func newWorld(t *testing.T, onSQLite bool) *world {
 	return w
 }
 
-func (w *world) exec(t *testing.T, statement string) {
+func (w *customerVault) exec(t *testing.T, statement string) {
 	t.Helper()
 	must.Get(w.db.ExecContext(t.Context(), statement))(t)
 }
 
 // pool opens a pgx pool.
-func (w *world) pool(t *testing.T) *pgxpool.Pool {
+func (w *customerVault) pool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := must.Get(pgxpool.New(t.Context(), w.dsn))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
-func withSQLX(t *testing.T, w *world) library {
+func withSQLX(t *testing.T, w *customerVault) library {
 	t.Helper()
 	driver := "postgres"
 	if w.DB != nil {
@@ -93,7 +93,7 @@ func withSQLX(t *testing.T, w *world) library {
 	}
 }
 
-func withPGX(t *testing.T, w *world) library {
+func withPGX(t *testing.T, w *customerVault) library {
 	t.Helper()
 	pool := w.pool(t)
 	return library{
@@ -106,7 +106,7 @@ func withPGX(t *testing.T, w *world) library {
 	}
 }
 
-func withGORM(t *testing.T, w *world) library {
+func withGORM(t *testing.T, w *customerVault) library {
 	t.Helper()
 	var log strings.Builder
 	t.Cleanup(func() {
@@ -140,7 +140,7 @@ type writer struct{ *strings.Builder }
 
 func (w writer) Printf(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-func withSQLC(t *testing.T, w *world) library {
+func withSQLC(t *testing.T, w *customerVault) library {
 	t.Helper()
 	return library{
 		func(ctx context.Context, c *vault.Client, cust *sealed.Customer) (err error) {
@@ -161,21 +161,21 @@ func withSQLC(t *testing.T, w *world) library {
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		use      func(*testing.T, *world) library
+		use      func(*testing.T, *customerVault) library
 		onSQLite bool
 	}{
 		"sqlx": {withSQLX, false}, "sqlx on SQLite": {withSQLX, true}, "pgx": {withPGX, false}, "gorm": {withGORM, false}, "sqlc": {withSQLC, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tt.onSQLite)
+			w := newCustomerVault(t, tt.onSQLite)
 			tt.use(t, w).check(t, w)
 		})
 	}
 }
 
 // check writes customers and reads them back.
-func (l library) check(t *testing.T, w *world) {
+func (l library) check(t *testing.T, w *customerVault) {
 	t.Helper()
 	ctx := t.Context()
 	text, email := vaultsql.NewText, "jane@example.com"
@@ -212,7 +212,7 @@ func (l library) check(t *testing.T, w *world) {
 // A change is made in the token, so the row stays unchanged.
 func TestRename(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newCustomerVault(t, false)
 	pool := w.pool(t)
 	cust := sealed.Customer{Name: vaultsql.NewText("Jane Doe"), Email: vaultsql.NewText("jane@example.com")}
 	must.Do(t, sealed.CreateWithPGX(t.Context(), pool, w.Private, &cust))
@@ -229,7 +229,7 @@ func TestRename(t *testing.T) {
 // Each library rejects writing a value that was not sealed.
 func TestUnsealedValuesAreNotWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newCustomerVault(t, false)
 	const insert = `INSERT INTO customers (name, email) VALUES ($1, $1)`
 	name := vaultsql.NewText("Jane Doe")
 	db := must.Get(gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.Discard}))(t)

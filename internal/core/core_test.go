@@ -35,8 +35,8 @@ func (c *counting) Lookup(ctx context.Context, key storage.Key) (storage.Record,
 	return c.Storage.Lookup(ctx, key)
 }
 
-// world is a vault with a tenant, and a clock that the test moves.
-type world struct {
+// clockVault is a vault with a tenant, and a clock that the test moves.
+type clockVault struct {
 	*Vault
 	store  *counting
 	tenant uuid.UUID
@@ -44,12 +44,12 @@ type world struct {
 	events []string
 }
 
-func newWorld(t *testing.T) *world {
+func newClockVault(t *testing.T) *clockVault {
 	t.Helper()
 	db := must.Get(sqlite.Open(t.Context(), ":memory:"))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	master := must.Get(seal.NewAEAD(seal.RandomKey()))(t)
-	w := &world{store: &counting{Storage: db}, tenant: uuid.New()}
+	w := &clockVault{store: &counting{Storage: db}, tenant: uuid.New()}
 	w.now.Store(new(time.Now()))
 	w.Vault = New(Config{
 		Store: w.store, Root: master, Clock: func() time.Time { return *w.now.Load() }, Logger: slog.New(slog.DiscardHandler),
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) observe(ctx context.Context, e Event) (context.Context, func(error)) {
+func (w *clockVault) observe(ctx context.Context, e Event) (context.Context, func(error)) {
 	return ctx, func(err error) {
 		line := e.Kind + " " + e.Name + " " + e.Method
 		if err != nil {
@@ -70,7 +70,7 @@ func (w *world) observe(ctx context.Context, e Event) (context.Context, func(err
 	}
 }
 
-func (w *world) addTenant(t *testing.T, master seal.AEAD) {
+func (w *clockVault) addTenant(t *testing.T, master seal.AEAD) {
 	t.Helper()
 	ring := must.Get(seal.NewRing(w.Now()))(t)
 	wrapped := must.Get(ring.Wrap(master, w.tenant))(t)
@@ -80,7 +80,7 @@ func (w *world) addTenant(t *testing.T, master seal.AEAD) {
 }
 
 // add stores a record.
-func (w *world) add(t *testing.T, op *Op, rec storage.Record, doc any, also ...storage.Record) {
+func (w *clockVault) add(t *testing.T, op *Op, rec storage.Record, doc any, also ...storage.Record) {
 	t.Helper()
 	must.Do(t, op.SealRecord(&rec, doc))
 	ch := op.Change()
@@ -96,7 +96,7 @@ func begun(t *testing.T, c Caller) *Op {
 }
 
 // application adds an application that may read tokens, and returns its key.
-func (w *world) application(t *testing.T, expires time.Time) string {
+func (w *clockVault) application(t *testing.T, expires time.Time) string {
 	t.Helper()
 	op, key := begun(t, w.Owner(w.tenant)), ids.NewKey(ids.PrivateKey)
 	k := Key{ID: op.NewID(), Hash: ids.HashKey(key), CreatedAt: op.Now}
@@ -117,7 +117,7 @@ func run(ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op
 // A verb is refused where it cannot work, and for callers without the right.
 func TestVerbsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newClockVault(t)
 	owner := w.Owner(w.tenant)
 	key := must.Get(w.Authenticate(t.Context(), w.application(t, time.Time{})))(t)
 	inTx, inOnce := owner.InTx(&sql.Tx{}), owner.Collecting(&Pending{})
@@ -153,7 +153,7 @@ func TestVerbsAreRefused(t *testing.T) {
 // Inside Once it is told when Once has ended. A large verb has a room.
 func TestObserverIsNotifiedOfVerbs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newClockVault(t)
 	owner := w.Owner(w.tenant)
 	broken := errors.New("broken")
 	fails := func(context.Context, *Op) error { return broken }
@@ -177,7 +177,7 @@ func TestObserverIsNotifiedOfVerbs(t *testing.T) {
 // A request authenticates once, unless something is revoked during the request.
 func TestRequestAuthenticatesOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newClockVault(t)
 	text := w.application(t, w.Now().Add(time.Hour))
 	w.store.lookups.Store(0)
 	c := must.Get(w.Authenticate(t.Context(), text))(t)
@@ -201,7 +201,7 @@ func TestRequestAuthenticatesOnce(t *testing.T) {
 // A key that is unknown, deleted, or malformed is refused.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newClockVault(t)
 	text := w.application(t, time.Time{})
 	c := must.Get(w.Authenticate(t.Context(), text))(t)
 	op := begun(t, w.Owner(w.tenant))
@@ -222,7 +222,7 @@ func TestUnknownKeys(t *testing.T) {
 // for the commit run after it.
 func TestPendingWrites(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newClockVault(t)
 	writes := &Pending{}
 	op := begun(t, w.Owner(w.tenant).Collecting(writes))
 	jobs := op.Change()

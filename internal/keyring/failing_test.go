@@ -73,7 +73,7 @@ func TestDroppedRootIsNoTampering(t *testing.T) {
 		root := db.open(t, newAEAD(t))
 		root.Drop(why)
 		must.Match(t, "the vault's own ring", must.Err(Own(t.Context(), db, root)), why)
-		w := newWorld(t, 0)
+		w := newRingCache(t, 0)
 		w.cfg.Root = root
 		err := must.Err(w.Get(t.Context(), w.tenant))
 		if !errors.Is(err, why) || errors.Is(err, ErrRing) {

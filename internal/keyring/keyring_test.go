@@ -43,8 +43,8 @@ func (r records) Records(_ context.Context, _ storage.ID, kind string, _ []stora
 
 var errMissing = errors.New("missing")
 
-// world is a cache and its source.
-type world struct {
+// ringCache is a cache and its source.
+type ringCache struct {
 	*Cache[string]
 	key    *countedKey
 	store  records
@@ -52,11 +52,11 @@ type world struct {
 	ring   *seal.Ring
 }
 
-func newWorld(t *testing.T, age time.Duration) *world {
+func newRingCache(t *testing.T, age time.Duration) *ringCache {
 	t.Helper()
 	aead, err := seal.NewAEAD(seal.RandomKey())
 	must.Do(t, err)
-	w := &world{key: &countedKey{AEAD: aead}, store: records{}, tenant: uuid.New()}
+	w := &ringCache{key: &countedKey{AEAD: aead}, store: records{}, tenant: uuid.New()}
 	w.ring = must.Get(seal.NewRing(time.Now()))(t)
 	w.seal(t, w.ring)
 	w.wrap(t, w.ring)
@@ -69,7 +69,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 }
 
 // seal stores the record of the tenant, sealed with a ring.
-func (w *world) seal(t *testing.T, ring *seal.Ring) {
+func (w *ringCache) seal(t *testing.T, ring *seal.Ring) {
 	t.Helper()
 	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: ring.Version()}
 	location := seal.RecordLocation(&rec)
@@ -79,7 +79,7 @@ func (w *world) seal(t *testing.T, ring *seal.Ring) {
 }
 
 // wrap stores a ring.
-func (w *world) wrap(t *testing.T, ring *seal.Ring) {
+func (w *ringCache) wrap(t *testing.T, ring *seal.Ring) {
 	t.Helper()
 	wrapped := must.Get(ring.Wrap(w.key, w.tenant))(t)
 	w.store[KindRing] = []storage.Record{{Kind: KindRing, ID: storage.ID(w.tenant), Body: wrapped}}
@@ -105,7 +105,7 @@ func TestKeyIsDestroyedDuringARead(t *testing.T) {
 	for name, resealed := range map[string]bool{"a rotation": true, "a record that was left out": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, time.Second)
+			w := newRingCache(t, time.Second)
 			ring := w.ring
 			for _, step := range []func() (*seal.Ring, error){
 				func() (*seal.Ring, error) { return ring.Add(time.Now()) },
@@ -138,7 +138,7 @@ func TestKeyIsDestroyedDuringARead(t *testing.T) {
 // been wrapped again, however often it is read.
 func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, time.Nanosecond)
+	w := newRingCache(t, time.Nanosecond)
 	use := func(want int32) {
 		t.Helper()
 		for range 5 {
@@ -165,7 +165,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 func TestOperationsShareOneUnwrap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, time.Second)
+		w := newRingCache(t, time.Second)
 		answer := make(chan struct{})
 		w.key.wait = func() error {
 			<-answer
@@ -212,7 +212,7 @@ func TestSharedReadOutlivesItsCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, time.Second)
+				w := newRingCache(t, time.Second)
 				ctx, cancel := context.WithCancel(t.Context())
 				release := make(chan struct{})
 				w.key.wait = func() error {
@@ -246,7 +246,7 @@ func TestSharedReadOutlivesItsCaller(t *testing.T) {
 func TestKeysAreReadAgainInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, MaxAge)
+		w := newRingCache(t, MaxAge)
 		get := func() *State[string] {
 			t.Helper()
 			return must.Get(w.Get(t.Context(), w.tenant))(t)

@@ -95,7 +95,7 @@ func TestHungServiceDelaysOnlyItsTenants(t *testing.T) {
 func TestDeniedOwnKeyIsNotUsedUntilItIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, key := newWorld(t, time.Hour), &hangingKey{AEAD: must.Get(seal.NewAEAD(seal.RandomKey()))(t)}
+		w, key := newRingCache(t, time.Hour), &hangingKey{AEAD: must.Get(seal.NewAEAD(seal.RandomKey()))(t)}
 		var got []error
 		w.cfg.Own = NewOwnKeys(OwnConfig{
 			Open: func(context.Context, string) (seal.AEAD, error) { return key, nil },

@@ -65,10 +65,10 @@ func (h *holder) changed(_ context.Context, c KeyChange) error {
 // denied is an error as a KMS client of a program would return it.
 var errDenied = fmt.Errorf("kms: key is disabled: %w", fault.ErrKeyDenied)
 
-// watched is a world whose master key has a holder.
-func watched(t *testing.T, age, grace time.Duration) (*world, *Watch, *holder) {
+// watched is a cache whose master key has a holder.
+func watched(t *testing.T, age, grace time.Duration) (*ringCache, *Watch, *holder) {
 	t.Helper()
-	w, h := newWorld(t, time.Second), &holder{}
+	w, h := newRingCache(t, time.Second), &holder{}
 	watch := NewWatch(WatchConfig{
 		Age: age, Grace: grace, Check: h.check, Drop: w.DropAll, Changed: h.changed, Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -80,14 +80,14 @@ func watched(t *testing.T, age, grace time.Duration) (*world, *Watch, *holder) {
 }
 
 // tenants returns how many tenants the cache has.
-func (w *world) tenants() int {
+func (w *ringCache) tenants() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.known)
 }
 
 // after advances the clock and returns the error of a call.
-func (w *world) after(t *testing.T, d time.Duration) error {
+func (w *ringCache) after(t *testing.T, d time.Duration) error {
 	t.Helper()
 	<-time.After(d)
 	synctest.Wait()
@@ -208,7 +208,7 @@ func TestUnwrapDuringADenial(t *testing.T) {
 // A full cache loses one tenant for each new one.
 func TestFullCacheReplacesOneTenant(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, time.Second)
+	w := newRingCache(t, time.Second)
 	for w.tenants() < maxTenants {
 		w.known.Put(maxTenants, uuid.New(), &known[string]{})
 	}

@@ -41,8 +41,8 @@ func (echo) Run(ctx context.Context, _ script.Program, in json.RawMessage, host 
 	return json.Marshal(map[string]any{"raw": map[string]any{"args": input.Args}})
 }
 
-// world is a vault with a card whose number, cvc and metadata are known.
-type world struct {
+// cardVault is a vault with a card whose number, cvc and metadata are known.
+type cardVault struct {
 	*vaulttest.Vault
 	app     *vault.Application
 	reader  *vault.Client // may do everything with tokens, and sees their data
@@ -51,9 +51,9 @@ type world struct {
 	server  *httptest.Server
 }
 
-func newWorld(t *testing.T) *world {
+func newCardVault(t *testing.T) *cardVault {
 	t.Helper()
-	w := &world{Vault: vaulttest.Open(t, ":memory:", &vault.Config{Runtime: echo{}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})}
+	w := &cardVault{Vault: vaulttest.Open(t, ":memory:", &vault.Config{Runtime: echo{}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})}
 	ctx := t.Context()
 	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) }))
 	t.Cleanup(w.server.Close)
@@ -76,7 +76,7 @@ func reading(transform vault.Transform) []vault.AccessRule {
 
 // arguments returns arguments with which the methods of a client show the card, if
 // they show tokens at all. Other methods get zero values.
-func (w *world) arguments() map[string][]any {
+func (w *cardVault) arguments() map[string][]any {
 	return map[string][]any{
 		"CreateToken":     {vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: number}, Metadata: map[string]string{"note": note}}},
 		"Tokenize":        {map[string]any{"type": "card", "data": map[string]any{"number": number}}},
@@ -102,7 +102,7 @@ func (w *world) arguments() map[string][]any {
 }
 
 // call calls a method of a client, and returns everything it showed as text.
-func (w *world) call(ctx context.Context, c *vault.Client, method string) (string, error) {
+func (w *cardVault) call(ctx context.Context, c *vault.Client, method string) (string, error) {
 	m := reflect.ValueOf(c).MethodByName(method)
 	in, given := []reflect.Value{}, w.arguments()[method]
 	for i := range m.Type().NumIn() {
@@ -129,7 +129,7 @@ func (w *world) call(ctx context.Context, c *vault.Client, method string) (strin
 
 // show writes a result as text. It walks iterators, reads bodies, and sends a
 // request through a RoundTripper.
-func show(ctx context.Context, w *world, to *strings.Builder, out reflect.Value) error {
+func show(ctx context.Context, w *cardVault, to *strings.Builder, out reflect.Value) error {
 	switch v := out.Interface().(type) {
 	case *vault.ProxyAnswer:
 		if v == nil {
@@ -218,7 +218,7 @@ func TestEveryMethodBindsTheResponse(t *testing.T) {
 			}
 		}
 		for _, gone := range []string{"erased", "deleted"} {
-			w, runs := newWorld(t), 0
+			w, runs := newCardVault(t), 0
 			once := func() error {
 				_, _, err := w.reader.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 					runs++
@@ -269,37 +269,39 @@ func cmpNotFound(err error) error {
 // TestStoredResponseOfReads changes what a response depends on.
 func TestStoredResponseOfReads(t *testing.T) {
 	t.Parallel()
-	type work = func(ctx context.Context, w *world, c *vault.Client) error
-	type step = func(ctx context.Context, w *world) error
-	get := func(ctx context.Context, _ *world, c *vault.Client) error { return must.Err(c.GetToken(ctx, "card")) }
-	use := func(ctx context.Context, _ *world, c *vault.Client) error {
+	type work = func(ctx context.Context, w *cardVault, c *vault.Client) error
+	type step = func(ctx context.Context, w *cardVault) error
+	get := func(ctx context.Context, _ *cardVault, c *vault.Client) error {
+		return must.Err(c.GetToken(ctx, "card"))
+	}
+	use := func(ctx context.Context, _ *cardVault, c *vault.Client) error {
 		return must.Err(c.Detokenize(ctx, "{{ card }}"))
 	}
-	masked := func(ctx context.Context, _ *world, c *vault.Client) error {
+	masked := func(ctx context.Context, _ *cardVault, c *vault.Client) error {
 		return must.Err(c.Masked().GetToken(ctx, "card"))
 	}
-	same := func(ctx context.Context, _ *world, c *vault.Client) error {
+	same := func(ctx context.Context, _ *cardVault, c *vault.Client) error {
 		p := card("")
 		p.DeduplicateToken = new(true)
 		return must.Err(c.CreateToken(ctx, p))
 	}
-	patch := func(ctx context.Context, _ *world, c *vault.Client) error {
+	patch := func(ctx context.Context, _ *cardVault, c *vault.Client) error {
 		return must.Err(c.PatchToken(ctx, "card", vault.JSON(`{"metadata":{"a":"b"}}`)))
 	}
-	changed := func(ctx context.Context, w *world) error {
+	changed := func(ctx context.Context, w *cardVault) error {
 		w.Clock.Advance(time.Minute)
 		return must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"metadata":{"a":"c"}}`)))
 	}
-	deleted := func(ctx context.Context, w *world) error { return w.Owner.DeleteToken(ctx, "card") }
-	later := func(_ context.Context, w *world) error { w.Clock.Advance(3 * time.Hour); return nil }
-	expired := func(ctx context.Context, w *world) error {
+	deleted := func(ctx context.Context, w *cardVault) error { return w.Owner.DeleteToken(ctx, "card") }
+	later := func(_ context.Context, w *cardVault) error { w.Clock.Advance(3 * time.Hour); return nil }
+	expired := func(ctx context.Context, w *cardVault) error {
 		end := w.Clock.Now().Add(time.Minute).Format(time.RFC3339)
 		err := must.Err(w.Owner.PatchToken(ctx, "card", vault.JSON(`{"expires_at":"`+end+`"}`)))
 		w.Clock.Advance(time.Minute)
 		return err
 	}
 	cut := func(transform vault.Transform) step {
-		return func(ctx context.Context, w *world) error {
+		return func(ctx context.Context, w *cardVault) error {
 			text, err := json.Marshal(map[string]any{"rules": reading(transform)})
 			if err != nil {
 				return err
@@ -307,14 +309,14 @@ func TestStoredResponseOfReads(t *testing.T) {
 			return must.Err(w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(text)))
 		}
 	}
-	as := func(ctx context.Context, w *world, c *vault.Client) error {
+	as := func(ctx context.Context, w *cardVault, c *vault.Client) error {
 		inside, err := (&vault.Owner{Client: c}).As(ctx, w.app.ID)
 		if err != nil {
 			return err
 		}
 		return must.Err(inside.GetToken(ctx, "card"))
 	}
-	outside := func(ctx context.Context, w *world, _ *vault.Client) error { // the wrong client, with the given context
+	outside := func(ctx context.Context, w *cardVault, _ *vault.Client) error { // the wrong client, with the given context
 		return must.Err(w.reader.GetToken(ctx, "card"))
 	}
 	for name, tt := range map[string]struct {
@@ -342,13 +344,13 @@ func TestStoredResponseOfReads(t *testing.T) {
 		"as another, nothing happened":  {true, as, nil, nil},
 		"as another, whose rights cut":  {true, as, cut(vault.TransformMask), vault.ErrForbidden},
 		"by the owner, the app's cut":   {true, get, cut(vault.TransformMask), nil},
-		"as another, which was deleted": {true, as, func(ctx context.Context, w *world) error { return w.Owner.DeleteApplication(ctx, w.app.ID) }, vault.ErrForbidden},
+		"as another, which was deleted": {true, as, func(ctx context.Context, w *cardVault) error { return w.Owner.DeleteApplication(ctx, w.app.ID) }, vault.ErrForbidden},
 		"outside the client":            {false, outside, deleted, vault.ErrWithdrawn},
 	} {
 		for mode, lease := range map[string]time.Duration{"held": 0, "leased": time.Minute} {
 			t.Run(name+", "+mode, func(t *testing.T) {
 				t.Parallel()
-				w, runs := newWorld(t), 0
+				w, runs := newCardVault(t), 0
 				caller := w.reader
 				if tt.owner {
 					caller = w.Owner.Client
@@ -375,7 +377,7 @@ func TestStoredResponseOfReads(t *testing.T) {
 // response of a large write is.
 func TestStoredResponseOfManyTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newCardVault(t)
 	var values []string
 	for i := range 1001 {
 		values = append(values, fmt.Sprint("value ", i))
@@ -410,7 +412,7 @@ func TestStoredResponseOfManyTokens(t *testing.T) {
 // inner response was a replay.
 func TestStoredResponseOfOnceInsideOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newCardVault(t)
 	inner := func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		a, _, err := c.Once(ctx, vault.IdempotencyKey{Scope: "inner", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 			return vault.StoredResponse{Status: 200}, must.Err(c.GetToken(ctx, "card"))

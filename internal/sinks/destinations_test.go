@@ -15,7 +15,7 @@ import (
 // program restarts repeatedly. Later it gets all others.
 func TestBrokenDestinationLosesTenEntries(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		w.fill(t, 600)
 		w.dest.set(func([]vault.LogEntry) error { return refusal{errors.New("no")} })
 		for range 3 {
@@ -45,7 +45,7 @@ func TestBrokenDestinationLosesTenEntries(t *testing.T) {
 // because they show that it works.
 func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	w.fill(t, 25)
 	refused := w.acme.TenantID()
 	other := must.Get(w.admin.CreateTenant(t.Context(), "Other"))(t)
@@ -70,7 +70,7 @@ func TestRefusedTenantDoesNotBlockOthers(t *testing.T) {
 // again.
 func TestFailedBatchIsResent(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		const failures = 4
 		again := 0
 		for _, accepted := range []float64{0, 0.5, 1} {
@@ -93,7 +93,7 @@ func TestFailedBatchIsResent(t *testing.T) {
 // entries.
 func TestHangingDestinationDelaysNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	hangs := &hanging{arrived: make(chan struct{}, 100)}
 	v := w.nodeWith(t, vault.Config{Sinks: []vault.Sink{{Name: "siem", Sender: hangs, FromStart: true}}})
 	<-hangs.arrived

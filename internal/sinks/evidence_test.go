@@ -38,7 +38,7 @@ func take(d *destination[line]) (all []line, checkpoints []string) {
 
 // checkpoints makes nodes send until n checkpoints have arrived, and returns them.
 // The background work of another node may also send.
-func (w *world) checkpoints(t *testing.T, d *destination[line], n int, nodes ...*vault.Vault) (all []string) {
+func (w *installation) checkpoints(t *testing.T, d *destination[line], n int, nodes ...*vault.Vault) (all []string) {
 	t.Helper()
 	for len(all) < n {
 		for _, v := range nodes {
@@ -52,7 +52,7 @@ func (w *world) checkpoints(t *testing.T, d *destination[line], n int, nodes ...
 }
 
 // evident opens the vault with evidence and a sink.
-func (w *world) evident(t *testing.T, sender vault.LogSender, format string) *vault.Vault {
+func (w *installation) evident(t *testing.T, sender vault.LogSender, format string) *vault.Vault {
 	t.Helper()
 	return w.nodeWith(t, vault.Config{
 		Evidence: &vault.EvidenceConfig{Every: -1, Origin: "test.example/log"},
@@ -92,7 +92,7 @@ func leavesOf(t *testing.T, c *vault.Owner) map[uuid.UUID]line {
 // notes.
 func TestSinksAreAnchors(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		w.fill(t, 20) // before evidence is enabled
 		out := &destination[line]{}
 		v := w.evident(t, out, "")
@@ -132,7 +132,7 @@ func TestSinksAreAnchors(t *testing.T) {
 // do not both send them.
 func TestCheckpointsAreSentOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	out := &destination[line]{}
 	first, second := w.evident(t, out, ""), w.evident(t, out, "")
 	w.acme = first.Tenant(w.acme.TenantID())

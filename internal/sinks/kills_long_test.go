@@ -83,7 +83,7 @@ func TestSinkSurvivesKills(t *testing.T) {
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
 			at := database(t)
-			w := newWorld(t, opener(at))
+			w := newInstallation(t, opener(at))
 			for range entries / 20_000 {
 				w.fill(t, 20_000)
 			}
@@ -110,7 +110,7 @@ func TestSinkSurvivesKills(t *testing.T) {
 
 // sendAndKill runs a process until it has sent some batches, and kills it. It
 // reports whether all entries were sent.
-func (w *world) sendAndKill(t *testing.T, r *receiver, database, url string, kills, batches int) bool {
+func (w *installation) sendAndKill(t *testing.T, r *receiver, database, url string, kills, batches int) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSendUntilKilled$")
 	ahead := time.Duration(kills) * 30 * time.Second
@@ -133,7 +133,7 @@ func (w *world) sendAndKill(t *testing.T, r *receiver, database, url string, kil
 	return false
 }
 
-func (w *world) behind(t *testing.T) int {
+func (w *installation) behind(t *testing.T) int {
 	t.Helper()
 	status, err := w.admin.ListSinks(t.Context())
 	if err != nil || len(status) != 1 {

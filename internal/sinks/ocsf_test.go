@@ -100,7 +100,7 @@ func validateObject(t *testing.T, path string, f fact, value any) {
 // Every event matches the schema, including the events of signed checkpoints.
 func TestOCSFEvents(t *testing.T) {
 	t.Parallel()
-	w, sent := newWorld(t, memory(t)), &destination[map[string]any]{}
+	w, sent := newInstallation(t, memory(t)), &destination[map[string]any]{}
 	v := w.evident(t, sent, vault.FormatOCSF)
 	c := v.Tenant(w.acme.TenantID())
 	app := must.Get(c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "App", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create", "token:read", "token:delete"}}))(t)

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const batchSize = 500
 
-// world is a database and a destination that outlive the nodes of a test.
-type world struct {
+// installation is a database and a destination that outlive the nodes of a test.
+type installation struct {
 	open  func(context.Context) (vault.Storage, error)
 	key   *vault.Key
 	clock *vaulttest.Clock
@@ -43,9 +43,9 @@ type world struct {
 	acme  *vault.Owner
 }
 
-func newWorld(t *testing.T, open func(context.Context) (vault.Storage, error)) *world {
+func newInstallation(t *testing.T, open func(context.Context) (vault.Storage, error)) *installation {
 	t.Helper()
-	w := &world{open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), dest: &destination[vault.LogEntry]{}}
+	w := &installation{open: open, key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start), dest: &destination[vault.LogEntry]{}}
 	w.admin, _ = w.node(t, false)
 	tenant := must.Get(w.admin.CreateTenant(t.Context(), "Acme"))(t)
 	w.acme = w.admin.Tenant(tenant.ID)
@@ -74,19 +74,19 @@ func memory(t *testing.T) func(context.Context) (vault.Storage, error) {
 }
 
 // onBoth runs a test on each backend.
-func onBoth(t *testing.T, test func(*testing.T, *world)) {
+func onBoth(t *testing.T, test func(*testing.T, *installation)) {
 	t.Helper()
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorld(t, opener(database(t))))
+			test(t, newInstallation(t, opener(database(t))))
 		})
 	}
 }
 
 // node opens the vault again. If sends is true it has a sink that starts with the
 // oldest entry.
-func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
+func (w *installation) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 	t.Helper()
 	var cfg vault.Config
 	if sends {
@@ -97,12 +97,12 @@ func (w *world) node(t *testing.T, sends bool) (*vault.Vault, *failing) {
 }
 
 // nodeWith opens the vault again with a configuration.
-func (w *world) nodeWith(t *testing.T, cfg vault.Config) *vault.Vault {
+func (w *installation) nodeWith(t *testing.T, cfg vault.Config) *vault.Vault {
 	t.Helper()
 	return w.nodeOn(t, must.Get(w.open(t.Context()))(t), cfg)
 }
 
-func (w *world) nodeOn(t *testing.T, store vault.Storage, cfg vault.Config) *vault.Vault {
+func (w *installation) nodeOn(t *testing.T, store vault.Storage, cfg vault.Config) *vault.Vault {
 	t.Helper()
 	cfg.Now, cfg.SweepEvery, cfg.WorkEvery, cfg.Logger = w.clock.Now, -1, -1, slog.New(slog.NewJSONHandler(&w.logs, nil))
 	v := must.Get(vault.Open(t.Context(), store, w.key, &cfg))(t)
@@ -111,7 +111,7 @@ func (w *world) nodeOn(t *testing.T, store vault.Storage, cfg vault.Config) *vau
 }
 
 // fill adds entries.
-func (w *world) fill(t *testing.T, n int) {
+func (w *installation) fill(t *testing.T, n int) {
 	t.Helper()
 	rows := func(yield func(vault.TokenParams, error) bool) {
 		for range n {
@@ -141,7 +141,7 @@ func visible(t *testing.T, c *vault.Owner) {
 	}
 }
 
-func (w *world) entries(t *testing.T) []uuid.UUID { return entries(t, w.acme) }
+func (w *installation) entries(t *testing.T) []uuid.UUID { return entries(t, w.acme) }
 
 // entries returns the ids of all entries of a tenant in commit order.
 func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
@@ -161,7 +161,7 @@ func entries(t *testing.T, c *vault.Owner) (ids []uuid.UUID) {
 
 // check checks that the destination has every entry in order, with at most this
 // many duplicates.
-func (w *world) check(t *testing.T, again int) {
+func (w *installation) check(t *testing.T, again int) {
 	t.Helper()
 	want := w.entries(t)
 	w.dest.mu.Lock()
@@ -276,7 +276,7 @@ func (f *failing) Write(ctx context.Context, ch *storage.Change) error {
 
 func TestSinkGetsEveryEntryInOrder(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		w.fill(t, 1200)
 		v, _ := w.node(t, true)
 		must.Do(t, v.SendLogs(t.Context()))
@@ -300,7 +300,7 @@ func TestSinkGetsEveryEntryInOrder(t *testing.T) {
 // expired.
 func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		kills := 0
 		for at := int64(1); at <= 4; at++ {
 			for _, applied := range []bool{false, true} {
@@ -333,7 +333,7 @@ func TestSinkSurvivesKillsAtEveryStep(t *testing.T) {
 // another node sends.
 func TestAnotherNodeTakesOver(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		w.fill(t, 10)
 		first, _ := w.node(t, true)
 		must.Do(t, first.SendLogs(t.Context()))
@@ -362,7 +362,7 @@ func (refusal) Refused() bool { return true }
 // counted, logged by its id, and skipped.
 func TestRefusedEntriesAreSkipped(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		w.fill(t, 600)
 		all := w.entries(t)
 		bad := map[uuid.UUID]bool{all[0]: true, all[77]: true, all[78]: true, all[550]: true}
@@ -397,7 +397,7 @@ func outOfReach([]vault.LogEntry) error { return errors.New("out of reach") }
 // A destination that fails gets the same entries again, however long it takes.
 func TestFailuresAreRetried(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *installation) {
 		w.fill(t, 20)
 		v, _ := w.node(t, true)
 		w.dest.set(outOfReach)
@@ -422,7 +422,7 @@ func TestFailuresAreRetried(t *testing.T) {
 // Retention waits for a sink that is behind, up to the grace period.
 func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	w.dest.set(outOfReach)
 	v := w.nodeWith(t, vault.Config{LogRetention: 24 * time.Hour, Sinks: []vault.Sink{{Name: "siem", Sender: w.dest, FromStart: true}}})
 	w.fill(t, 10)
@@ -450,7 +450,7 @@ func TestRetentionWaitsForSinks(t *testing.T) {
 
 func TestResetAndSkip(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	w.fill(t, 10)
 	v, _ := w.node(t, true)
 	must.Do(t, v.SendLogs(t.Context()))
@@ -478,7 +478,7 @@ func TestResetAndSkip(t *testing.T) {
 // A new sink begins with the entries from now on.
 func TestNewSinkBeginsNow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	w.fill(t, 10)
 	w.clock.Advance(time.Second)
 	v := w.nodeWith(t, vault.Config{Sinks: []vault.Sink{{Name: "siem", Sender: w.dest}}})
@@ -492,7 +492,7 @@ func TestNewSinkBeginsNow(t *testing.T) {
 // Close.
 func TestSinksRunInTheBackground(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memory(t))
+	w := newInstallation(t, memory(t))
 	got := make(chan int, 100)
 	w.dest.set(func(entries []vault.LogEntry) error {
 		got <- len(entries)

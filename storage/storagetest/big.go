@@ -7,7 +7,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func bigRows(w *world) {
+func bigRows(w *dbTest) {
 	tenant, e := w.id(), w.example("big")
 	body := bytes.Repeat([]byte("0123456789abcde\xff"), 5<<20/16)
 	part := body[:1<<20]
@@ -31,7 +31,7 @@ func bigRows(w *world) {
 	}
 }
 
-func (w *world) bigBatch(n int) []storage.Token {
+func (w *dbTest) bigBatch(n int) []storage.Token {
 	tokens := w.tokenSeries("t", n)
 	for i := range tokens {
 		tokens[i].Set, tokens[i].Containers = sets[i%2].Set, sets[i%2].Containers
@@ -41,7 +41,7 @@ func (w *world) bigBatch(n int) []storage.Token {
 	return tokens
 }
 
-func bigChange(w *world) {
+func bigChange(w *dbTest) {
 	const n = 10_000
 	tenant, tokens := w.id(), w.bigBatch(n)
 	w.write(insert(tenant, tokens...))
@@ -56,14 +56,14 @@ func bigChange(w *world) {
 	w.same("deep page", tokenIDs(page), []string{"t0009", "t0008"})
 }
 
-func bigRefusal(w *world) {
+func bigRefusal(w *dbTest) {
 	tenant, taken := w.id(), w.token("t0777")
 	w.write(insert(tenant, taken))
 	w.refused(insert(tenant, w.bigBatch(2000)...), storage.TokenIDTaken, 777)
 	w.hasTokens(tenant, taken)
 }
 
-func manyIDs(w *world) {
+func manyIDs(w *dbTest) {
 	tenant := w.id()
 	tokens := w.tokenSeries("t", 1500)
 	w.write(insert(tenant, tokens...))

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func holdStale(w *world) {
+func holdStale(w *dbTest) {
 	tenant, ring := w.id(), w.record("ring", "")
 	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{ring}})
 	held := storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}
@@ -36,7 +36,7 @@ func holdStale(w *world) {
 	w.hasTokens(tenant, written...)
 }
 
-func ordTaken(w *world) {
+func ordTaken(w *dbTest) {
 	tenant, first, second := w.id(), w.token("first"), w.token("second")
 	second.Ord = first.Ord
 	w.write(insert(tenant, first))
@@ -49,7 +49,7 @@ func ordTaken(w *world) {
 
 // guardsComeFirst writes changes that would be accepted if a part of them were
 // written before the other guards are checked.
-func guardsComeFirst(w *world) {
+func guardsComeFirst(w *dbTest) {
 	tenant, token, record := w.id(), w.token("a"), w.record("proxy", "a")
 	token.Dedup = w.hash()
 	w.write(&storage.Change{
@@ -76,7 +76,7 @@ func guardsComeFirst(w *world) {
 	})
 }
 
-func errorsHaveNoContent(w *world) {
+func errorsHaveNoContent(w *dbTest) {
 	const canary = "canary4242"
 	tenant := w.id()
 	e := w.example(canary)

@@ -6,12 +6,12 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func (w *world) sweepAt(at time.Time, limit int) (more bool) {
+func (w *dbTest) sweepAt(at time.Time, limit int) (more bool) {
 	w.Helper()
 	return must(w.store.Sweep(w.Context(), at, limit))(w, "sweep")
 }
 
-func sweepLimit(w *world) {
+func sweepLimit(w *dbTest) {
 	tenants := []storage.ID{w.id(), w.id()}
 	for _, tenant := range tenants {
 		for range 3 {
@@ -33,7 +33,7 @@ func sweepLimit(w *world) {
 }
 
 // purge deletes a tenant in steps and checks each of them.
-func (w *world) purge(tenant storage.ID, limit int) {
+func (w *dbTest) purge(tenant storage.ID, limit int) {
 	w.Helper()
 	before := w.state(tenant)
 	for step := 0; ; step++ {
@@ -59,7 +59,7 @@ func (w *world) purge(tenant storage.ID, limit int) {
 	}
 }
 
-func purgeTenant(w *world) {
+func purgeTenant(w *dbTest) {
 	tenant, c := w.busy()
 	sets := w.containers(tenant)
 	w.purge(tenant, 3) // while there is no other tenant

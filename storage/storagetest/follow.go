@@ -11,16 +11,16 @@ import (
 
 // follower reads the log from a place on.
 type follower struct {
-	*world
+	*dbTest
 	storage.LogFollowing
 	got []storage.Log
 }
 
-func (w *world) follower(f storage.LogFollowing) *follower {
+func (w *dbTest) follower(f storage.LogFollowing) *follower {
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
-	return &follower{world: w, LogFollowing: f}
+	return &follower{dbTest: w, LogFollowing: f}
 }
 
 // step reads once and reports whether there were entries.
@@ -65,7 +65,7 @@ func (f *follower) all() []storage.Log {
 	return f.got
 }
 
-func (w *world) manyLogs(n int) []storage.Log {
+func (w *dbTest) manyLogs(n int) []storage.Log {
 	all := make([]storage.Log, n)
 	for i := range all {
 		all[i] = w.log(types[i%len(types)], fmt.Sprint(i))
@@ -73,7 +73,7 @@ func (w *world) manyLogs(n int) []storage.Log {
 	return all
 }
 
-func followFromNow(w *world) {
+func followFromNow(w *dbTest) {
 	tenant, entries := w.id(), w.manyLogs(4)
 	w.writeLogs(tenant, entries[0])
 	before := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier})
@@ -91,7 +91,7 @@ func followFromNow(w *world) {
 	w.same("entries", got, entries[1:])
 }
 
-func followNowhere(w *world) {
+func followNowhere(w *dbTest) {
 	f := storage.LogFollowing{Tenant: w.id(), After: storage.LogPlace("nowhere"), Limit: 1}
 	if _, _, err := w.store.FollowLogs(w.Context(), f); err == nil {
 		w.Error("got no error")
@@ -100,7 +100,7 @@ func followNowhere(w *world) {
 
 // followCatchUp reads a page of the past before others write, and the rest
 // while they write.
-func followCatchUp(w *world) {
+func followCatchUp(w *dbTest) {
 	const past = 40
 	tenant := w.id()
 	w.writeLogs(tenant, w.manyLogs(past)...)
@@ -134,7 +134,7 @@ func (f *follower) once(done <-chan []error, before int) {
 const eachWrites = 20
 
 // writeMeanwhile lets several nodes write entries concurrently.
-func (w *world) writeMeanwhile(tenant storage.ID) <-chan []error {
+func (w *dbTest) writeMeanwhile(tenant storage.ID) <-chan []error {
 	nodes := w.nodes()
 	changes := make([][]storage.Change, writers)
 	for i := range changes {
@@ -157,7 +157,7 @@ func (w *world) writeMeanwhile(tenant storage.ID) <-chan []error {
 	return done
 }
 
-func (w *world) counts(f storage.CountFilter) storage.Counts {
+func (w *dbTest) counts(f storage.CountFilter) storage.Counts {
 	w.Helper()
 	n := must(w.store.Count(w.Context(), f))(w, "count")
 	slices.SortFunc(n.Tokens, func(a, b storage.TokenCount) int {
@@ -166,7 +166,7 @@ func (w *world) counts(f storage.CountFilter) storage.Counts {
 	return n
 }
 
-func countUpTo(w *world) {
+func countUpTo(w *dbTest) {
 	tenant := w.id()
 	var c storage.Change
 	for range 5 {

@@ -14,12 +14,12 @@ import (
 type generator struct {
 	*rand.Rand
 	*source
-	model   *world // has the rows of accepted changes
+	model   *dbTest // has the rows of accepted changes
 	tenants []storage.ID
 	actors  []storage.ID
 }
 
-func newGenerator(seed uint64, m *world) *generator {
+func newGenerator(seed uint64, m *dbTest) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x5eed)), source: &source{}, model: m}
 	for range 4 {
 		g.actors = append(g.actors, g.id())

@@ -14,7 +14,7 @@ func TestGeneratedHistoriesAreMeaningful(t *testing.T) {
 	t.Parallel()
 	var accepted, refused, telling, trivial int
 	for seed := range uint64(20) {
-		m := &world{T: t, source: &source{}, store: model.New().Open()}
+		m := &dbTest{T: t, source: &source{}, store: model.New().Open()}
 		g := newGenerator(seed, m)
 		tenant := g.tenants[0]
 		for range 40 {

@@ -8,12 +8,12 @@ import (
 
 // twin returns the same rows for another tenant. Only keys that are unique
 // across tenants differ.
-func (w *world) twin(e example) example {
+func (w *dbTest) twin(e example) example {
 	e.record.Key, e.record.AltKey = w.key(), w.key()
 	return e
 }
 
-func readsAreIsolated(w *world) {
+func readsAreIsolated(w *dbTest) {
 	a, b := w.id(), w.id()
 	e := w.example("mine")
 	w.write(e.insert(a))
@@ -30,7 +30,7 @@ func readsAreIsolated(w *world) {
 	}
 }
 
-func writesAreIsolated(w *world) {
+func writesAreIsolated(w *dbTest) {
 	a, b, owner := w.id(), w.id(), w.id()
 	mine, open := w.example("mine"), w.claim()
 	w.write(mine.insert(a))

@@ -11,7 +11,7 @@ import (
 )
 
 // ended returns a canceled context and a context whose deadline has passed.
-func (w *world) ended() []context.Context {
+func (w *dbTest) ended() []context.Context {
 	canceled, cancel := context.WithCancel(w.Context())
 	cancel()
 	late, cancel := context.WithDeadline(w.Context(), time.Now())
@@ -19,7 +19,7 @@ func (w *world) ended() []context.Context {
 	return []context.Context{canceled, late}
 }
 
-func cancelledWrite(w *world) {
+func cancelledWrite(w *dbTest) {
 	tenant, e := w.id(), w.example("a")
 	w.unchanged(tenant, func() {
 		for _, ctx := range w.ended() {
@@ -33,7 +33,7 @@ func cancelledWrite(w *world) {
 	w.write(e.insert(tenant))
 }
 
-func lateWrite(w *world) {
+func lateWrite(w *dbTest) {
 	tenant, e := w.id(), w.example("a")
 	w.unchanged(tenant, func() {
 		late := e.insert(tenant)
@@ -49,7 +49,7 @@ func lateWrite(w *world) {
 
 // calls returns all methods of a Storage except Write and Close, and all methods of a
 // ReadLogger, each as a function of only a context. Other arguments are zero.
-func (w *world) calls() map[string]func(ctx context.Context) error {
+func (w *dbTest) calls() map[string]func(ctx context.Context) error {
 	calls := map[string]func(ctx context.Context) error{}
 	for _, of := range []reflect.Type{reflect.TypeFor[storage.Storage](), reflect.TypeFor[storage.ReadLogger]()} {
 		for m := range of.Methods() {
@@ -71,7 +71,7 @@ func (w *world) calls() map[string]func(ctx context.Context) error {
 	return calls
 }
 
-func cancelledReads(w *world) {
+func cancelledReads(w *dbTest) {
 	for name, call := range w.calls() {
 		for _, ctx := range w.ended() {
 			if err := call(ctx); !errors.Is(err, ctx.Err()) {
@@ -84,7 +84,7 @@ func cancelledReads(w *world) {
 	}
 }
 
-func cancelDuringWrite(w *world) {
+func cancelDuringWrite(w *dbTest) {
 	const n = 60
 	tenant, tokens := w.id(), w.tokenSeries("t", n)
 	errs := try(n, func(i int) error {
@@ -104,7 +104,7 @@ func cancelDuringWrite(w *world) {
 	w.hasTokens(tenant, want...)
 }
 
-func cancelDuringRead(w *world) {
+func cancelDuringRead(w *dbTest) {
 	tenant := w.id()
 	w.write(insert(tenant, w.tokenSeries("t", 50)...))
 	try(40, func(i int) error {
@@ -119,7 +119,7 @@ func cancelDuringRead(w *world) {
 	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 50)
 }
 
-func afterClose(w *world) {
+func afterClose(w *dbTest) {
 	calls := w.calls()
 	calls["Write"] = func(ctx context.Context) error { return w.store.Write(ctx, insert(w.id(), w.token("a"))) }
 	calls["Write, relaxed"] = func(ctx context.Context) error {
@@ -138,7 +138,7 @@ func afterClose(w *world) {
 
 // closeUnderWay closes the handle while writers use it, and returns the
 // acknowledged tokens.
-func (w *world) closeUnderWay(tenant storage.ID) []storage.Token {
+func (w *dbTest) closeUnderWay(tenant storage.ID) []storage.Token {
 	w.Helper()
 	const n = 4 * writers
 	tokens := w.tokenSeries("t", n)
@@ -164,14 +164,14 @@ func (w *world) closeUnderWay(tenant storage.ID) []storage.Token {
 	return acknowledged
 }
 
-func closeThenReopen(w *world) {
+func closeThenReopen(w *dbTest) {
 	tenant := w.id()
 	acknowledged := w.closeUnderWay(tenant)
 	w.store = w.node()
 	w.hasTokens(tenant, acknowledged...)
 }
 
-func reopening(w *world) {
+func reopening(w *dbTest) {
 	tenant, c := w.busy()
 	open := w.claim()
 	w.write(take(tenant, open))
@@ -190,7 +190,7 @@ func reopening(w *world) {
 	w.write(w.full(tenant, "new"))
 }
 
-func twoNodes(w *world) {
+func twoNodes(w *dbTest) {
 	tenant, nodes := w.id(), w.nodes()
 	token := w.token("a")
 	w.ok("write", nodes[1].Write(w.Context(), insert(tenant, token)))
@@ -217,7 +217,7 @@ func twoNodes(w *world) {
 	}
 }
 
-func nodeLeaves(w *world) {
+func nodeLeaves(w *dbTest) {
 	tenant, nodes := w.id(), w.nodes()
 	a, b := w.token("a"), w.token("b")
 	w.ok("write", nodes[1].Write(w.Context(), insert(tenant, a)))
@@ -226,7 +226,7 @@ func nodeLeaves(w *world) {
 	w.hasTokens(tenant, a, b)
 }
 
-func openAtOnce(w *world) {
+func openAtOnce(w *dbTest) {
 	open := w.backend.New(w)
 	stores := make([]storage.Storage, 4)
 	errs := try(len(stores), func(i int) (err error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // deepOffset stores tokens of the same time, not in the order of their Ord.
-func deepOffset(w *world) {
+func deepOffset(w *dbTest) {
 	const n = 301
 	tenant, tokens, mixed := w.id(), w.tokenSeries("t", n), make([]storage.Token, n)
 	for i := range tokens {
@@ -26,7 +26,7 @@ func deepOffset(w *world) {
 	}
 }
 
-func wideConditions(w *world) {
+func wideConditions(w *dbTest) {
 	tenant := w.id()
 	w.write(insert(tenant, w.token("a"), w.token("b"), w.token("c")))
 	deep, ids, wide := storage.Cond(storage.IDIn{"a", "b"}), storage.IDIn{"b"}, storage.Or{storage.IDIn{"c"}}
@@ -47,7 +47,7 @@ func wideConditions(w *world) {
 
 // changed returns a token that differs from a stored one in all columns that an
 // update replaces.
-func (w *world) changed(stored storage.Token) storage.Token {
+func (w *dbTest) changed(stored storage.Token) storage.Token {
 	next := w.token(stored.ID)
 	next.Ord, next.Type, next.CreatedBy, next.CreatedAt = stored.Ord, stored.Type, stored.CreatedBy, stored.CreatedAt
 	next.Dedup, next.CVC, next.CVCExpiresAt, next.ExpiresAt = w.hash(), []byte("new cvc"), later, later
@@ -55,12 +55,12 @@ func (w *world) changed(stored storage.Token) storage.Token {
 	return next
 }
 
-func (w *world) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token {
+func (w *dbTest) duplicate(tenant storage.ID, d storage.Duplicate) *storage.Token {
 	w.Helper()
 	return must(w.store.Duplicate(w.Context(), tenant, d))(w, "duplicate")
 }
 
-func (w *world) writeLogs(tenant storage.ID, entries ...storage.Log) {
+func (w *dbTest) writeLogs(tenant storage.ID, entries ...storage.Log) {
 	w.Helper()
 	w.write(&storage.Change{Tenant: tenant, Now: now, Logs: entries})
 }

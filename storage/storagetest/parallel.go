@@ -18,28 +18,28 @@ func parallelRules() []rule {
 		{"reads see a change whole or not at all", readersDuringWrites},
 	}
 	for text, of := range races {
-		rules = append(rules, rule{"of many " + text + " one wins", func(w *world) { w.mirrored().race(of) }})
+		rules = append(rules, rule{"of many " + text + " one wins", func(w *dbTest) { w.mirrored().race(of) }})
 	}
 	return rules
 }
 
 const writers = 24
 
-// mirrored is a world with a model that gets the changes that the database has
+// mirrored is a test with a model that gets the changes that the database has
 // accepted.
 type mirrored struct {
-	*world
-	model *world
+	*dbTest
+	model *dbTest
 }
 
-func (w *world) mirrored() *mirrored {
-	return &mirrored{w, &world{T: w.T, source: w.source, store: model.New().Open()}}
+func (w *dbTest) mirrored() *mirrored {
+	return &mirrored{w, &dbTest{T: w.T, source: w.source, store: model.New().Open()}}
 }
 
 // write applies a change that must be accepted.
 func (w *mirrored) write(c *storage.Change) {
 	w.Helper()
-	w.world.write(c)
+	w.dbTest.write(c)
 	w.model.write(c)
 }
 
@@ -50,24 +50,24 @@ func (w *mirrored) agree(changes []*storage.Change) {
 	for _, c := range changes {
 		if !seen[c.Tenant] {
 			seen[c.Tenant] = true
-			w.world.agreeOnState(w.model, c.Tenant)
+			w.dbTest.agreeOnState(w.model, c.Tenant)
 		}
 		for _, t := range c.InsertTokens {
 			for _, h := range t.Hashes {
-				w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(h)) })
+				w.dbTest.agree(w.model, "tokens by hash", nil, func(w *dbTest) any { return w.found(c.Tenant, storage.HashIs(h)) })
 			}
 		}
 		for _, u := range c.UpdateTokens {
-			w.world.agree(w.model, "tokens by hash", nil, func(w *world) any { return w.found(c.Tenant, storage.HashIs(u.Token.Hashes[0])) })
+			w.dbTest.agree(w.model, "tokens by hash", nil, func(w *dbTest) any { return w.found(c.Tenant, storage.HashIs(u.Token.Hashes[0])) })
 		}
 		for _, r := range c.InsertRecords {
-			w.world.agree(w.model, "record", nil, func(w *world) any { return w.lookup(r.Key) })
+			w.dbTest.agree(w.model, "record", nil, func(w *dbTest) any { return w.lookup(r.Key) })
 		}
 		for _, u := range c.UpdateRecords {
-			w.world.agree(w.model, "record", nil, func(w *world) any { return w.lookup(u.Record.Key) })
+			w.dbTest.agree(w.model, "record", nil, func(w *dbTest) any { return w.lookup(u.Record.Key) })
 		}
 		if c.Claim != nil {
-			w.world.agree(w.model, "claim", nil, func(w *world) any { return w.claimed(c.Tenant, c.Claim.Key) })
+			w.dbTest.agree(w.model, "claim", nil, func(w *dbTest) any { return w.claimed(c.Tenant, c.Claim.Key) })
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (w *mirrored) atOnce(rounds ...[]attempt) {
 // simpleWriters writes creates and entries of reads, which a backend may group,
 // first of one tenant and in one form, then of two tenants and in all forms.
 // Changes of one form are alike, except for what the form changes.
-func simpleWriters(w *world) {
+func simpleWriters(w *dbTest) {
 	m, tenants := w.mirrored(), []storage.ID{w.id(), w.id()}
 	taken := w.full(tenants[1], "taken")
 	taken.InsertTokens, taken.InsertRecords[0].Kind = taken.InsertTokens[:1], "ring"
@@ -251,9 +251,9 @@ func simpleWriters(w *world) {
 
 // forms change a simple create, and return the error that it must have beside
 // the taken rows.
-var forms = []func(w *world, i int, taken, c *storage.Change) error{
+var forms = []func(w *dbTest, i int, taken, c *storage.Change) error{
 	column(func(int, *storage.Token, *storage.Log) {}),
-	func(_ *world, i int, taken, c *storage.Change) error {
+	func(_ *dbTest, i int, taken, c *storage.Change) error {
 		if i/2%2 == 0 {
 			c.Tenant = taken.Tenant
 		}
@@ -273,22 +273,22 @@ var forms = []func(w *world, i int, taken, c *storage.Change) error{
 	column(func(i int, _ *storage.Token, l *storage.Log) { l.EntityType = types[i%2] }),
 	column(func(i int, _ *storage.Token, l *storage.Log) { l.Operation = types[i%2] }),
 	column(func(i int, _ *storage.Token, l *storage.Log) { l.Message = types[i%2] }),
-	func(_ *world, _ int, taken, c *storage.Change) error {
+	func(_ *dbTest, _ int, taken, c *storage.Change) error {
 		c.InsertTokens[0].ID = taken.InsertTokens[0].ID
 		return &storage.Conflict{Kind: storage.TokenIDTaken}
 	},
-	func(_ *world, _ int, taken, c *storage.Change) error {
+	func(_ *dbTest, _ int, taken, c *storage.Change) error {
 		c.InsertTokens[0].Dedup = taken.InsertTokens[0].Dedup
 		return &storage.Conflict{Kind: storage.DuplicateTaken}
 	},
-	func(w *world, i int, taken, c *storage.Change) error {
+	func(w *dbTest, i int, taken, c *storage.Change) error {
 		if c.Claim = (&storage.ClaimChange{Op: storage.ClaimTake, Claim: w.answered()}); i%4 < 2 {
 			return nil
 		}
 		c.Claim.Key = taken.Claim.Key
 		return &storage.Conflict{Kind: storage.ClaimTaken}
 	},
-	func(_ *world, i int, taken, c *storage.Change) error {
+	func(_ *dbTest, i int, taken, c *storage.Change) error {
 		ring := taken.InsertRecords[0]
 		if c.Hold = (&storage.Hold{Kind: ring.Kind, ID: ring.ID, Rev: ring.Rev}); i%4 < 2 {
 			return nil
@@ -296,7 +296,7 @@ var forms = []func(w *world, i int, taken, c *storage.Change) error{
 		c.Hold.Rev++
 		return storage.ErrLate
 	},
-	func(w *world, i int, _, c *storage.Change) error {
+	func(w *dbTest, i int, _, c *storage.Change) error {
 		if t := &c.InsertTokens[0]; i%4 < 2 {
 			t.CVC, t.CVCExpiresAt, t.ExpiresAt, t.Dedup = []byte("sealed cvc"), later, later, w.hash()
 			t.ModifiedBy, t.ModifiedAt = w.id(), later
@@ -305,7 +305,7 @@ var forms = []func(w *world, i int, taken, c *storage.Change) error{
 		}
 		return nil
 	},
-	func(w *world, i int, _, c *storage.Change) error {
+	func(w *dbTest, i int, _, c *storage.Change) error {
 		c.InsertTokens, c.Relaxed = nil, true
 		if l := &c.Logs[0]; i%4 < 2 {
 			l.ActorID, l.ActorType, l.ActorName, l.Origin, l.Mac = storage.ID{}, "", "", "", storage.Hash{}
@@ -315,15 +315,15 @@ var forms = []func(w *world, i int, taken, c *storage.Change) error{
 		}
 		return nil
 	},
-	func(_ *world, _ int, _, c *storage.Change) error {
+	func(_ *dbTest, _ int, _, c *storage.Change) error {
 		c.InsertTokens, c.Relaxed = nil, true
 		return nil
 	},
 }
 
 // column returns a form that changes a column of the token or of its entry.
-func column(set func(i int, t *storage.Token, l *storage.Log)) func(*world, int, *storage.Change, *storage.Change) error {
-	return func(_ *world, i int, _, c *storage.Change) error {
+func column(set func(i int, t *storage.Token, l *storage.Log)) func(*dbTest, int, *storage.Change, *storage.Change) error {
+	return func(_ *dbTest, i int, _, c *storage.Change) error {
 		set(i/2, &c.InsertTokens[0], &c.Logs[0]) // both values reach each of two nodes
 		return nil
 	}
@@ -331,7 +331,7 @@ func column(set func(i int, t *storage.Token, l *storage.Log)) func(*world, int,
 
 // allShapes writes changes with rows of every kind to two tenants. Every third
 // is rejected because of its last token.
-func allShapes(w *world) {
+func allShapes(w *dbTest) {
 	m, tenants, taken := w.mirrored(), []storage.ID{w.id(), w.id()}, w.token("taken")
 	for _, tenant := range tenants {
 		m.write(insert(tenant, taken))
@@ -353,7 +353,7 @@ func allShapes(w *world) {
 
 // readersDuringWrites moves two tokens together between sets. Readers must
 // always find both in one set, and a total of two.
-func readersDuringWrites(w *world) {
+func readersDuringWrites(w *dbTest) {
 	tenant := w.id()
 	pair := w.tokenSeries("t", 2)
 	for i := range pair {
@@ -379,7 +379,7 @@ func readersDuringWrites(w *world) {
 	w.ok("move and read", errors.Join(errs...))
 }
 
-func (w *world) movePair(tenant storage.ID, pair []storage.Token, times int) error {
+func (w *dbTest) movePair(tenant storage.ID, pair []storage.Token, times int) error {
 	for n := range times {
 		set := sets[(n+1)%2]
 		var c storage.Change
@@ -398,7 +398,7 @@ func (w *world) movePair(tenant storage.ID, pair []storage.Token, times int) err
 	return nil
 }
 
-func tenantsInParallel(w *world) {
+func tenantsInParallel(w *dbTest) {
 	m, shared, attempts := w.mirrored(), w.example("same"), make([]attempt, writers)
 	for i := range attempts {
 		e := w.twin(shared)

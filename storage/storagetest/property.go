@@ -21,7 +21,7 @@ func propertyRules() []rule {
 	for seed := range uint64(6) {
 		rules = append(rules, rule{
 			fmt.Sprintf("a history and all reads of it agree with the model, seed %d", seed),
-			func(w *world) { agreesWithModel(w, seed) },
+			func(w *dbTest) { agreesWithModel(w, seed) },
 		})
 	}
 	return rules
@@ -34,13 +34,13 @@ func Fuzz(f *testing.F, b Backend) {
 	for seed := range uint64(4) {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, seed uint64) { agreesWithModel(newWorld(t, b), seed) })
+	f.Fuzz(func(t *testing.T, seed uint64) { agreesWithModel(newDbTest(t, b), seed) })
 }
 
 // agreesWithModel writes a history to the backend and to the model, and
 // compares the results of queries on both. A follower of each tenant's log begins
 // before the history.
-func agreesWithModel(w *world, seed uint64) {
+func agreesWithModel(w *dbTest, seed uint64) {
 	w.Logf("seed %d", seed)
 	m := w.mirrored().model
 	g := newGenerator(seed, m)
@@ -56,9 +56,9 @@ func agreesWithModel(w *world, seed uint64) {
 			agreeOnPruning(w, m, g, tenant)
 		case 1, 2:
 			l := storage.Lease{Tenant: tenant, Owner: pick(g, g.actors), Now: at, Until: g.finer(g.around()), Limit: g.limit()}
-			w.agree(m, "leased jobs", l, func(w *world) any { return w.leaseAt(l) })
+			w.agree(m, "leased jobs", l, func(w *dbTest) any { return w.leaseAt(l) })
 		case 3:
-			w.agree(m, "more to sweep", at, func(w *world) any { return w.sweepAt(at, 1000) })
+			w.agree(m, "more to sweep", at, func(w *dbTest) any { return w.sweepAt(at, 1000) })
 		default:
 			agreeOnChange(w, m, g.change(tenant))
 		}
@@ -72,7 +72,7 @@ func agreesWithModel(w *world, seed uint64) {
 
 // agreeOnPruning deletes the log entries before a time. If more are due than the limit
 // allows, the backend chooses, and the model deletes the same entries.
-func agreeOnPruning(w, m *world, g *generator, tenant storage.ID) {
+func agreeOnPruning(w, m *dbTest, g *generator, tenant storage.ID) {
 	w.Helper()
 	before, limit := pick(g, []time.Time{g.day(), g.day(), g.moment()}), pick(g, []int{0, 1, 3, 5, 7, 1000})
 	for deleted := limit; deleted == limit; {
@@ -93,9 +93,9 @@ func agreeOnPruning(w, m *world, g *generator, tenant storage.ID) {
 
 // agreeOnFollowing compares what a follower from the beginning gets, in the order of
 // changes, and what followers get that begin afterwards.
-func agreeOnFollowing(m *world, g *generator, f *follower) {
-	w := f.world
-	past := func(w *world, from time.Time, ids bool) *follower {
+func agreeOnFollowing(m *dbTest, g *generator, f *follower) {
+	w := f.dbTest
+	past := func(w *dbTest, from time.Time, ids bool) *follower {
 		return w.follower(storage.LogFollowing{Tenant: f.Tenant, From: from, Limit: f.Limit, IDsOnly: ids})
 	}
 	want := past(m, time.UnixMicro(1), false).all()
@@ -120,7 +120,7 @@ func agreeOnFollowing(m *world, g *generator, f *follower) {
 }
 
 // agree compares the result of a read with the result of the model.
-func (w *world) agree(m *world, what string, question any, read func(*world) any) {
+func (w *dbTest) agree(m *dbTest, what string, question any, read func(*dbTest) any) {
 	w.Helper()
 	got := read(w)
 	w.sameFor(what, question, got, read(m))
@@ -154,7 +154,7 @@ func scribble(v reflect.Value) {
 }
 
 // encoded returns everything that a change has.
-func (w *world) encoded(c *storage.Change) []byte {
+func (w *dbTest) encoded(c *storage.Change) []byte {
 	w.Helper()
 	var text bytes.Buffer
 	w.ok("encode", gob.NewEncoder(&text).Encode(c))
@@ -164,7 +164,7 @@ func (w *world) encoded(c *storage.Change) []byte {
 // agreeOnChange writes a change to both. If the guards of the change do not
 // hold, the backend must report a failed guard that the model finds too. The backend
 // gets a copy, which it must not change.
-func agreeOnChange(w, m *world, c *storage.Change) {
+func agreeOnChange(w, m *dbTest, c *storage.Change) {
 	w.Helper()
 	text, given := w.encoded(c), new(storage.Change)
 	w.ok("copy", gob.NewDecoder(bytes.NewReader(text)).Decode(given))
@@ -182,34 +182,34 @@ func agreeOnChange(w, m *world, c *storage.Change) {
 }
 
 // agreeOnState compares all rows of a tenant and their numbers.
-func (w *world) agreeOnState(m *world, tenant storage.ID) {
+func (w *dbTest) agreeOnState(m *dbTest, tenant storage.ID) {
 	w.Helper()
-	w.agree(m, "state", nil, func(w *world) any { return w.state(tenant) })
-	w.agree(m, "counts", nil, func(w *world) any {
+	w.agree(m, "state", nil, func(w *dbTest) any { return w.state(tenant) })
+	w.agree(m, "counts", nil, func(w *dbTest) any {
 		return w.counts(storage.CountFilter{Tenant: tenant, Now: now, Kind: "proxy", UpTo: 1000})
 	})
 }
 
 // agreeOnReads compares everything that can be read of a tenant.
-func agreeOnReads(w, m *world, g *generator, tenant storage.ID) {
+func agreeOnReads(w, m *dbTest, g *generator, tenant storage.ID) {
 	w.agreeOnState(m, tenant)
 	agreeOnRows(w, m, g, tenant)
 	for range 10 {
 		key, at := g.claimKey(), g.around()
-		w.agree(m, "claim", key, func(w *world) any { return w.claimed(tenant, key) })
+		w.agree(m, "claim", key, func(w *dbTest) any { return w.claimed(tenant, key) })
 		jobs, sealed := g.jobFilter(tenant), g.sealedFilter(tenant)
-		w.agree(m, "jobs", jobs, func(w *world) any { return w.jobs(jobs) })
-		w.agree(m, "sealed rows", sealed, func(w *world) any { return w.sealedRows(sealed) })
+		w.agree(m, "jobs", jobs, func(w *dbTest) any { return w.jobs(jobs) })
+		w.agree(m, "sealed rows", sealed, func(w *dbTest) any { return w.sealedRows(sealed) })
 		after, limit, old := pick(g, []storage.ID{{}, tenant}), g.limit(), pick(g, []time.Time{g.day(), g.moment()})
-		w.agree(m, "due tenants", at, func(w *world) any { return w.dueAt(at, after, limit) })
-		w.agree(m, "tenants with entries", old, func(w *world) any { return w.logTenants(old, after, limit) })
+		w.agree(m, "due tenants", at, func(w *dbTest) any { return w.dueAt(at, after, limit) })
+		w.agree(m, "tenants with entries", old, func(w *dbTest) any { return w.logTenants(old, after, limit) })
 	}
 }
 
 // agreeOnRows compares the rows of a tenant that a transaction can read.
-func agreeOnRows(w, m *world, g *generator, tenant storage.ID) {
+func agreeOnRows(w, m *dbTest, g *generator, tenant storage.ID) {
 	w.Helper()
-	w.agree(m, "container sets", nil, func(w *world) any { return w.containers(tenant) })
+	w.agree(m, "container sets", nil, func(w *dbTest) any { return w.containers(tenant) })
 	for range 40 {
 		agreeOnTokens(w, m, g.tokenFilter(tenant))
 	}
@@ -217,17 +217,17 @@ func agreeOnRows(w, m *world, g *generator, tenant storage.ID) {
 		agreeOnRecords(w, m, g.recordFilter(tenant))
 		agreeOnLogs(w, m, g.logFilter(tenant))
 		d, id, at, expired := g.duplicate(), g.tokenID(), g.around(), g.expiredFilter()
-		w.agree(m, "duplicate", d, func(w *world) any { return w.duplicate(tenant, d) })
-		w.agree(m, "tokens", id, func(w *world) any { return w.tokens(tenant, id, "ia", "ib", id) })
+		w.agree(m, "duplicate", d, func(w *dbTest) any { return w.duplicate(tenant, d) })
+		w.agree(m, "tokens", id, func(w *dbTest) any { return w.tokens(tenant, id, "ia", "ib", id) })
 		key, ids := pick(g, []storage.Key{{}, g.recordKey(), g.recordKey(), g.recordKey()}), g.recordFilter(tenant).IDs
-		w.agree(m, "records", ids, func(w *world) any { return w.recordsByID(tenant, "proxy", ids) })
-		w.agree(m, "record by key", key, func(w *world) any { return w.lookup(key) })
-		w.agree(m, "expired rows", at, func(w *world) any { return w.expiredAt(at) })
-		w.agree(m, "a page of expired rows", expired, func(w *world) any { return w.expired(expired) })
+		w.agree(m, "records", ids, func(w *dbTest) any { return w.recordsByID(tenant, "proxy", ids) })
+		w.agree(m, "record by key", key, func(w *dbTest) any { return w.lookup(key) })
+		w.agree(m, "expired rows", at, func(w *dbTest) any { return w.expiredAt(at) })
+		w.agree(m, "a page of expired rows", expired, func(w *dbTest) any { return w.expired(expired) })
 	}
 }
 
-func agreeOnTokens(w, m *world, f storage.TokenFilter) {
+func agreeOnTokens(w, m *dbTest, f storage.TokenFilter) {
 	w.Helper()
 	// A list that starts at a token has no defined total.
 	agreeOnPage(w, m, f, f.Count && f.Before.IsZero(), f.CountUpTo, func(s storage.Storage) ([]storage.Token, int, error) {
@@ -235,21 +235,21 @@ func agreeOnTokens(w, m *world, f storage.TokenFilter) {
 	})
 }
 
-func agreeOnRecords(w, m *world, f storage.RecordFilter) {
+func agreeOnRecords(w, m *dbTest, f storage.RecordFilter) {
 	w.Helper()
 	agreeOnPage(w, m, f, f.Before.IsZero(), 0, func(s storage.Storage) ([]storage.Record, int, error) {
 		return s.ListRecords(w.Context(), f)
 	})
 }
 
-func agreeOnLogs(w, m *world, f storage.LogFilter) {
+func agreeOnLogs(w, m *dbTest, f storage.LogFilter) {
 	w.Helper()
 	agreeOnPage(w, m, f, true, f.CountUpTo, func(s storage.Storage) ([]storage.Log, int, error) { return s.ListLogs(w.Context(), f) })
 }
 
 // agreeOnPage compares a page, and its total if counted, with the model. A
 // total may have been counted only up to a limit, if that is not zero.
-func agreeOnPage[T any](w, m *world, filter any, counted bool, upTo int, list func(storage.Storage) ([]T, int, error)) {
+func agreeOnPage[T any](w, m *dbTest, filter any, counted bool, upTo int, list func(storage.Storage) ([]T, int, error)) {
 	w.Helper()
 	given := fmt.Sprintf("%#v", filter)
 	got, gotTotal, err := list(w.store)

@@ -19,7 +19,7 @@ func (s *source) logAt(entityType, entityID string, at time.Time) storage.Log {
 
 // deleteLogs deletes entries older than a time, and checks that it deletes no
 // more than the limit.
-func (w *world) deleteLogs(tenant storage.ID, before time.Time, limit int) int {
+func (w *dbTest) deleteLogs(tenant storage.ID, before time.Time, limit int) int {
 	w.Helper()
 	deleted := must(w.store.DeleteLogs(w.Context(), tenant, before, limit))(w, "delete logs")
 	if deleted < 0 || deleted > limit {
@@ -28,14 +28,14 @@ func (w *world) deleteLogs(tenant storage.ID, before time.Time, limit int) int {
 	return deleted
 }
 
-func (w *world) allLogs(tenant storage.ID) []storage.Log {
+func (w *dbTest) allLogs(tenant storage.ID) []storage.Log {
 	w.Helper()
 	all, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10_000})
 	w.same("total of all entries", total, len(all))
 	return all
 }
 
-func (w *world) logTenants(before time.Time, after storage.ID, limit int) []storage.ID {
+func (w *dbTest) logTenants(before time.Time, after storage.ID, limit int) []storage.ID {
 	w.Helper()
 	return must(w.store.LogTenants(w.Context(), before, after, limit))(w, "log tenants")
 }
@@ -47,7 +47,7 @@ func sortedLogs(entries []storage.Log) []storage.Log {
 }
 
 // days writes entries of several types, entities and days, up to now.
-func (w *world) days(tenant storage.ID) []storage.Log {
+func (w *dbTest) days(tenant storage.ID) []storage.Log {
 	w.Helper()
 	var entries []storage.Log
 	for i := range 90 {
@@ -61,7 +61,7 @@ func (w *world) days(tenant storage.ID) []storage.Log {
 
 // deleteLogsInParallel lets two nodes delete while others write entries, of
 // which some are already old.
-func deleteLogsInParallel(w *world) {
+func deleteLogsInParallel(w *dbTest) {
 	const writers, rounds = 4, 10
 	nodes, tenant := w.nodes(), w.id()
 	w.days(tenant)

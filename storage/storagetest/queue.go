@@ -7,17 +7,17 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-func (w *world) insertJobs(tenant storage.ID, jobs ...storage.Job) {
+func (w *dbTest) insertJobs(tenant storage.ID, jobs ...storage.Job) {
 	w.Helper()
 	w.write(&storage.Change{Tenant: tenant, Now: now, InsertJobs: jobs})
 }
 
-func (w *world) jobs(f storage.JobFilter) []storage.Job {
+func (w *dbTest) jobs(f storage.JobFilter) []storage.Job {
 	w.Helper()
 	return must(w.store.Jobs(w.Context(), f))(w, "jobs")
 }
 
-func jobContention(w *world) {
+func jobContention(w *dbTest) {
 	const jobs, workers = 60, 6
 	tenant, nodes := w.id(), w.nodes()
 	for range jobs / 20 {

@@ -11,7 +11,7 @@ import (
 )
 
 // reading returns a reading of a token.
-func (w *world) reading(tenant storage.ID, id string) storage.Reading {
+func (w *dbTest) reading(tenant storage.ID, id string) storage.Reading {
 	return storage.Reading{Tenant: tenant, ID: id, Entry: w.log("", "")}
 }
 
@@ -21,7 +21,7 @@ func entryOf(r storage.Reading, t storage.Token) storage.Log {
 	return r.Entry
 }
 
-func readEnters(w *world, s storage.ReadLogger) {
+func readEnters(w *dbTest, s storage.ReadLogger) {
 	tenant, token := w.id(), w.token("größe's")
 	w.write(insert(tenant, token))
 	first, second := w.reading(tenant, token.ID), w.reading(tenant, token.ID)
@@ -37,7 +37,7 @@ func readEnters(w *world, s storage.ReadLogger) {
 	w.same("total", total, 2)
 }
 
-func readNothing(w *world, s storage.ReadLogger) {
+func readNothing(w *dbTest, s storage.ReadLogger) {
 	tenant, other := w.id(), w.id()
 	live, ended, ends := w.token("live"), w.token("ended"), w.token("ends")
 	for _, t := range []*storage.Token{&live, &ended, &ends} {
@@ -64,7 +64,7 @@ func readNothing(w *world, s storage.ReadLogger) {
 	}
 }
 
-func readLarge(w *world, s storage.ReadLogger) {
+func readLarge(w *dbTest, s storage.ReadLogger) {
 	tenant := w.id()
 	for i, size := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 3 << 20} {
 		token := w.token(fmt.Sprint("large", i))
@@ -88,7 +88,7 @@ func readLarge(w *world, s storage.ReadLogger) {
 	}
 }
 
-func readManyAtOnce(w *world, s storage.ReadLogger) {
+func readManyAtOnce(w *dbTest, s storage.ReadLogger) {
 	const readers, each = 40, 5
 	tenants := []storage.ID{w.id(), w.id(), w.id()}
 	tokens := w.tokenSeries("t", 10)
@@ -130,7 +130,7 @@ func readManyAtOnce(w *world, s storage.ReadLogger) {
 	}
 }
 
-func readersWhoLeave(w *world, s storage.ReadLogger) {
+func readersWhoLeave(w *dbTest, s storage.ReadLogger) {
 	tenant, token := w.id(), w.token("t")
 	w.write(insert(tenant, token))
 	for i, err := range try(60, func(i int) error {

@@ -62,7 +62,7 @@ func run(t *testing.T, b Backend, which func(chapter) bool) {
 			for _, r := range c.rules {
 				t.Run(r.text, func(t *testing.T) {
 					t.Parallel()
-					r.holds(newWorld(t, b))
+					r.holds(newDbTest(t, b))
 				})
 			}
 		})
@@ -97,7 +97,7 @@ func chosen(t *testing.T, names []string) []chapter {
 // rule is a rule of the contract, with its test.
 type rule struct {
 	text  string
-	holds func(w *world)
+	holds func(w *dbTest)
 }
 
 // chapters are the rules of the contract. Model covers what a single caller can
@@ -180,7 +180,7 @@ var chapters = []chapter{
 	}},
 	{name: "Close", rules: []rule{
 		{"calls that come after Close return ErrClosed", afterClose},
-		{"Close waits for writes under way", func(w *world) { w.closeUnderWay(w.id()) }},
+		{"Close waits for writes under way", func(w *dbTest) { w.closeUnderWay(w.id()) }},
 	}},
 	{name: "Nodes", durable: true, rules: []rule{
 		{"reopening keeps everything", reopening},
@@ -193,8 +193,8 @@ var chapters = []chapter{
 
 // optional returns the test of a rule that applies only to a storage with the methods
 // of S.
-func optional[S any](holds func(*world, S)) func(*world) {
-	return func(w *world) {
+func optional[S any](holds func(*dbTest, S)) func(*dbTest) {
+	return func(w *dbTest) {
 		if s, ok := w.store.(S); ok {
 			holds(w, s)
 		}

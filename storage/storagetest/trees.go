@@ -11,13 +11,13 @@ import (
 
 // trees is a database with trees.
 type trees struct {
-	*world
+	*dbTest
 	storage.TreeStorage
 }
 
 // onTrees returns the test of a rule that applies only to a [storage.TreeStorage].
-func onTrees(holds func(*world, trees)) func(*world) {
-	return optional(func(w *world, s storage.TreeStorage) { holds(w, trees{w, s}) })
+func onTrees(holds func(*dbTest, trees)) func(*dbTest) {
+	return optional(func(w *dbTest, s storage.TreeStorage) { holds(w, trees{w, s}) })
 }
 
 // leaves returns a batch of leaves.
@@ -44,12 +44,12 @@ func (t trees) mustWrite(c *storage.TreeChange) {
 // read returns rows of a tree, and the tree itself.
 func (t trees) read(q storage.TreeQuery) (storage.TreePart, []storage.Tree) {
 	t.Helper()
-	part := must(t.ReadTree(t.Context(), q))(t.world, "read tree")
-	all := must(t.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{q.Tenant}}))(t.world, "trees")
+	part := must(t.ReadTree(t.Context(), q))(t.dbTest, "read tree")
+	all := must(t.Trees(t.Context(), storage.TreeFilter{Tenants: []storage.ID{q.Tenant}}))(t.dbTest, "trees")
 	return part, all
 }
 
-func treeRows(w *world, t trees) {
+func treeRows(w *dbTest, t trees) {
 	tenant, other := w.id(), w.id()
 	if part, all := t.read(storage.TreeQuery{Tenant: tenant, To: 1000, Nodes: []storage.NodeRange{{Level: 8, To: 10}}}); part.Leaves != nil || part.Nodes != nil || all != nil {
 		w.Errorf("a tree that does not exist: %v, %v", part, all)
@@ -77,7 +77,7 @@ func treeRows(w *world, t trees) {
 	w.same("leaves below 250", part.Leaves, c.Leaves[:1])
 }
 
-func treeStale(w *world, t trees) {
+func treeStale(w *dbTest, t trees) {
 	tenant := w.id()
 	c, tree := t.grown(storage.Tree{Tenant: tenant}, 3)
 	c.Leaves = []storage.Leaves{t.leaves(0, 3)}
@@ -99,7 +99,7 @@ func treeStale(w *world, t trees) {
 	}
 }
 
-func treeRace(w *world, t trees) {
+func treeRace(w *dbTest, t trees) {
 	tenant, nodes := w.id(), w.nodes()
 	const writers, rounds = 4, 5
 	errs := try(writers, func(i int) error {
@@ -131,7 +131,7 @@ func treeRace(w *world, t trees) {
 	}
 }
 
-func treeEvents(w *world, t trees) {
+func treeEvents(w *dbTest, t trees) {
 	c, tree := t.grown(storage.Tree{}, 3)
 	about := w.id()
 	c.Events = []storage.TreeEvent{{N: 0, Body: []byte("{}")}, {N: 1, About: about, Body: []byte("größe \x00")}, {N: 2, Body: []byte{}}}
@@ -169,7 +169,7 @@ func treeEvents(w *world, t trees) {
 	}
 }
 
-func treeCheckpointStays(w *world, t trees) {
+func treeCheckpointStays(w *dbTest, t trees) {
 	tree := storage.Tree{}
 	for _, note := range []string{"first", "second"} {
 		c, next := t.grown(tree, 5)
@@ -182,7 +182,7 @@ func treeCheckpointStays(w *world, t trees) {
 	}
 }
 
-func treeList(w *world, t trees) {
+func treeList(w *dbTest, t trees) {
 	var want []storage.Tree
 	for range 5 {
 		c, tree := t.grown(storage.Tree{Tenant: w.id()}, 1)
@@ -207,7 +207,7 @@ func treeList(w *world, t trees) {
 	}
 }
 
-func treePrune(w *world, t trees) {
+func treePrune(w *dbTest, t trees) {
 	tenant, other := w.id(), w.id()
 	change := map[storage.ID]*storage.TreeChange{}
 	state := map[storage.ID]storage.Tree{}
@@ -242,7 +242,7 @@ func refsOf(logs []storage.Log) []storage.LogRef {
 	return refs
 }
 
-func treeLogs(w *world, t trees) {
+func treeLogs(w *dbTest, t trees) {
 	tenant := w.id()
 	entries := w.manyLogs(8)
 	for i := 0; i < len(entries); i += 2 {
@@ -275,7 +275,7 @@ func treeLogs(w *world, t trees) {
 	}
 }
 
-func treeUntil(w *world, t trees) {
+func treeUntil(w *dbTest, t trees) {
 	tenant := w.id()
 	before, later := w.manyLogs(5), w.manyLogs(4)
 	w.writeLogs(tenant, before[:2]...)
@@ -302,7 +302,7 @@ func treeUntil(w *world, t trees) {
 	w.same("entries of an empty log", f.got, []storage.Log(nil))
 }
 
-func treePurge(w *world, t trees) {
+func treePurge(w *dbTest, t trees) {
 	tenant := w.id()
 	c, _ := t.grown(storage.Tree{Tenant: tenant}, 256)
 	c.Leaves, c.Nodes = []storage.Leaves{t.leaves(0, 256)}, []storage.Node{{Level: 8, N: 0, Hash: w.key()}}

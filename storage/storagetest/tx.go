@@ -25,7 +25,7 @@ func txRules() []txRule {
 	for seed := range uint64(4) {
 		rules = append(rules, txRule{
 			fmt.Sprintf("a history of transactions, what they see and what they leave agree with the model, seed %d", seed),
-			func(w *txWorld) { txHistory(w, seed) },
+			func(w *txTest) { txHistory(w, seed) },
 		})
 	}
 	return rules
@@ -33,20 +33,20 @@ func txRules() []txRule {
 
 type txRule struct {
 	text  string
-	holds func(w *txWorld)
+	holds func(w *txTest)
 }
 
-// txWorld is a world whose database is shared with an application.
-type txWorld struct {
-	*world
+// txTest is a test whose database is shared with an application.
+type txTest struct {
+	*dbTest
 	backend TxBackend
 	beginTx Begin
 }
 
-func newTxWorld(t *testing.T, b TxBackend) *txWorld {
+func newTxTest(t *testing.T, b TxBackend) *txTest {
 	t.Helper()
-	w := &txWorld{backend: b}
-	w.world = newWorld(t, Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
+	w := &txTest{backend: b}
+	w.dbTest = newDbTest(t, Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
 		var open Opener
 		open, w.beginTx = b.New(tb)
 		return open
@@ -54,7 +54,7 @@ func newTxWorld(t *testing.T, b TxBackend) *txWorld {
 	return w
 }
 
-func (w *txWorld) txStorage() storage.TxStorage {
+func (w *txTest) txStorage() storage.TxStorage {
 	w.Helper()
 	s, ok := w.store.(storage.TxStorage)
 	if !ok {
@@ -64,46 +64,46 @@ func (w *txWorld) txStorage() storage.TxStorage {
 }
 
 // begin begins a transaction, which is rolled back at the end of the test.
-func (w *txWorld) begin() (storage.SQLTx, storage.Tx) {
+func (w *txTest) begin() (storage.SQLTx, storage.Tx) {
 	w.Helper()
-	tx := must(w.beginTx(context.Background()))(w.world, "begin")
+	tx := must(w.beginTx(context.Background()))(w.dbTest, "begin")
 	w.Cleanup(func() { _ = tx.Rollback() })
-	in := must(w.txStorage().InTx(w.Context(), tx))(w.world, "in tx")
+	in := must(w.txStorage().InTx(w.Context(), tx))(w.dbTest, "in tx")
 	return tx, in
 }
 
-func (w *txWorld) apply(in storage.Tx, c *storage.Change) {
+func (w *txTest) apply(in storage.Tx, c *storage.Change) {
 	w.Helper()
 	w.ok("write in the transaction", in.Write(w.Context(), c))
 }
 
-func (w *txWorld) commit(tx storage.SQLTx) {
+func (w *txTest) commit(tx storage.SQLTx) {
 	w.Helper()
 	w.ok("commit", tx.Commit())
 }
 
-func (w *txWorld) rollback(tx storage.SQLTx) {
+func (w *txTest) rollback(tx storage.SQLTx) {
 	w.Helper()
 	w.ok("rollback", tx.Rollback())
 }
 
-func (w *txWorld) exec(tx storage.SQLTx, statement string) {
+func (w *txTest) exec(tx storage.SQLTx, statement string) {
 	w.Helper()
 	if _, err := tx.ExecContext(w.Context(), statement); err != nil {
 		w.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// view returns the world as a transaction sees it.
-func (w *txWorld) view(in storage.Tx) *world {
-	v := *w.world
+// view returns a test that reads what a transaction sees.
+func (w *txTest) view(in storage.Tx) *dbTest {
+	v := *w.dbTest
 	v.store = &txShim{Storage: w.store, open: in}
 	return &v
 }
 
 // txHistory writes a history in transactions of the application. Some of them are
 // rolled back, as a whole or to a savepoint, without telling the backend.
-func txHistory(w *txWorld, seed uint64) {
+func txHistory(w *txTest, seed uint64) {
 	m := w.mirrored().model
 	g, rows := newGenerator(seed, m), m.store.(*model.Store)
 	for range 10 {
@@ -131,18 +131,18 @@ func txHistory(w *txWorld, seed uint64) {
 		} else {
 			w.commit(tx)
 		}
-		agreeOnChange(w.world, m, g.change(tenant))
+		agreeOnChange(w.dbTest, m, g.change(tenant))
 		w.agreeOnState(m, tenant)
 	}
 	for range 2 {
-		w.agree(m, "more to sweep", now, func(w *world) any { return w.sweepAt(now, 1000) })
+		w.agree(m, "more to sweep", now, func(w *dbTest) any { return w.sweepAt(now, 1000) })
 		for _, tenant := range g.tenants {
 			w.agreeOnState(m, tenant)
 		}
 	}
 }
 
-func txEnded(w *txWorld) {
+func txEnded(w *txTest) {
 	tenant := w.id()
 	for name, end := range map[string]func(storage.SQLTx) error{"commit": storage.SQLTx.Commit, "rollback": storage.SQLTx.Rollback} {
 		tx, in := w.begin()
@@ -160,9 +160,9 @@ func txEnded(w *txWorld) {
 	w.hasTokens(tenant)
 }
 
-func txOther(w *txWorld) {
+func txOther(w *txTest) {
 	for name, begin := range w.backend.Others(w.T) {
-		tx := must(begin(w.Context()))(w.world, "begin")
+		tx := must(begin(w.Context()))(w.dbTest, "begin")
 		if _, err := w.txStorage().InTx(w.Context(), tx); !errors.Is(err, storage.ErrOtherDatabase) {
 			w.Errorf("%s: got %v, want ErrOtherDatabase", name, err)
 		}
@@ -173,7 +173,7 @@ func txOther(w *txWorld) {
 	}
 }
 
-func txContext(w *txWorld) {
+func txContext(w *txTest) {
 	tenant, token := w.id(), w.token("mine")
 	tx, in := w.begin()
 	gone, cancel := context.WithCancel(w.Context())
@@ -189,7 +189,7 @@ func txContext(w *txWorld) {
 	w.hasTokens(tenant, token)
 }
 
-func txHold(w *txWorld) {
+func txHold(w *txTest) {
 	tenant, token, ring := w.id(), w.token("mine"), w.record("ring", "")
 	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{ring}})
 	c := insert(tenant, token)

@@ -49,7 +49,7 @@ func RunTx(t *testing.T, b TxBackend) {
 		for _, r := range txRules() {
 			t.Run(r.text, func(t *testing.T) {
 				t.Parallel()
-				r.holds(newTxWorld(t, b))
+				r.holds(newTxTest(t, b))
 			})
 		}
 	})
@@ -149,7 +149,7 @@ func (s *txShim) ListRecords(ctx context.Context, f storage.RecordFilter) ([]sto
 	return listWithin(ctx, s, func(tx storage.Tx) ([]storage.Record, int, error) { return tx.ListRecords(ctx, f) })
 }
 
-func txStrangers(w *txWorld) {
+func txStrangers(w *txTest) {
 	if !w.txStorage().Beside() {
 		return
 	}
@@ -172,7 +172,7 @@ func txStrangers(w *txWorld) {
 	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 21)
 }
 
-func txWaits(w *txWorld) {
+func txWaits(w *txTest) {
 	tenant, mine := w.id(), w.token("mine")
 	tx, in := w.begin()
 	w.apply(in, insert(tenant, mine))
@@ -198,7 +198,7 @@ func txWaits(w *txWorld) {
 	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 5)
 }
 
-func txShared(w *txWorld) {
+func txShared(w *txTest) {
 	tenant, tokens := w.id(), w.tokenSeries("t", 12)
 	tx, in := w.begin()
 	errs := try(len(tokens), func(i int) error {

@@ -18,7 +18,7 @@ import (
 // containers do.
 func TestLogNamesTheOperator(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	delete(w.env, "USER")
 	run := func(user string, args ...string) (string, int) {
 		var out bytes.Buffer
@@ -54,7 +54,7 @@ func TestConsoleLink(t *testing.T) {
 	t.Parallel()
 	key, file := vault.NewKey(), filepath.Join(t.TempDir(), "vault.db")
 	openVault(t, file, key)
-	w := &world{t: t, env: map[string]string{"TOKENVAULT_MASTER_KEY": key.Text(), "TOKENVAULT_DB": file, "USER": "jane"}}
+	w := &toolVault{t: t, env: map[string]string{"TOKENVAULT_MASTER_KEY": key.Text(), "TOKENVAULT_DB": file, "USER": "jane"}}
 	w.says(0, "http://127.0.0.1:8081/?link=", "console", "link")
 	w.says(0, "https://console.example.com/vault/?link=", "console", "link", "--console-url", "https://console.example.com/vault")
 	w.says(0, `"role":"viewer","user":"jane"`, "console", "link", "--json", "--role", "viewer")
@@ -66,7 +66,7 @@ func TestConsoleLink(t *testing.T) {
 // TestVersion checks the output of the version command.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	w := &world{t: t, env: map[string]string{}}
+	w := &toolVault{t: t, env: map[string]string{}}
 	if first, second := w.must("version"), w.must("--version"); first != second || !strings.HasPrefix(first, "tokenvault ") || !strings.Contains(first, "schema  sqlite ") {
 		t.Errorf("%q %q", first, second)
 	}
@@ -76,7 +76,7 @@ func TestVersion(t *testing.T) {
 // TestElements checks the integrity of elements.js, and that serve refuses wrong origins.
 func TestElements(t *testing.T) {
 	t.Parallel()
-	w := &world{t: t, env: map[string]string{}}
+	w := &toolVault{t: t, env: map[string]string{}}
 	sum := sha512.Sum384(must.Get(os.ReadFile("../../../../elements/page/elements.js"))(t))
 	must.Same(t, "the integrity", "sha384-"+base64.StdEncoding.EncodeToString(sum[:])+"\n", w.must("elements", "sri"))
 	w.says(2, "--elements needs --elements-origins", "serve", "--elements", "127.0.0.1:0")

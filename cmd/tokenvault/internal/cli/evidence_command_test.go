@@ -24,7 +24,7 @@ import (
 )
 
 // exits runs a command, checks its exit status, and returns its output.
-func (w *world) exits(want int, args ...string) string {
+func (w *toolVault) exits(want int, args ...string) string {
 	w.t.Helper()
 	var out, problems bytes.Buffer
 	code := cli.Run(w.t.Context(), args, func(name string) string { return w.env[name] }, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &problems})
@@ -34,7 +34,7 @@ func (w *world) exits(want int, args ...string) string {
 	return out.String()
 }
 
-func (w *world) sql(statement string, args ...any) {
+func (w *toolVault) sql(statement string, args ...any) {
 	w.t.Helper()
 	db := must.Get(sql.Open("sqlite", w.env["DB"]))(w.t)
 	defer func() { _ = db.Close() }()
@@ -44,7 +44,7 @@ func (w *world) sql(statement string, args ...any) {
 	}
 }
 
-func (w *world) write(name string, content []byte) string {
+func (w *toolVault) write(name string, content []byte) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
 	must.Do(w.t, os.WriteFile(path, content, 0o600))
@@ -53,7 +53,7 @@ func (w *world) write(name string, content []byte) string {
 
 func TestEvidenceCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	key := strings.TrimSpace(w.exits(0, "log", "key"))
 	begin := w.write("begin.note", []byte(w.exits(0, "log", "checkpoint")))
 	w.exits(0, "token", "create", "--type", "token", "--data", "x")
@@ -101,7 +101,7 @@ func TestEvidenceCommands(t *testing.T) {
 // with a reason.
 func TestRestoreCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	w.exits(0, "log", "checkpoint")
 	backup := filepath.Join(w.dir, "backup.db")
 	for _, id := range []string{"jane", "jane-2", "joe"} {
@@ -153,7 +153,7 @@ func TestRestoreCommands(t *testing.T) {
 // Deleting a tenant with the tool does not count as tampering.
 func TestDeletedTenantIsNotTampering(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	w.exits(0, "tenant", "create", "Other")
 	w.exits(0, "log", "checkpoint")
 	w.exits(0, "tenant", "delete", "Other", "--yes")
@@ -168,7 +168,7 @@ func TestEvidenceOverHTTP(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Evidence: &vault.EvidenceConfig{}})
 	server := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 	defer server.Close()
-	w := &world{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_URL": server.URL, "TOKENVAULT_API_KEY": v.ManagementKey}}
+	w := &toolVault{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_URL": server.URL, "TOKENVAULT_API_KEY": v.ManagementKey}}
 	key := must.Get(v.EvidenceKey())(t)
 	note := w.write("note", []byte(w.exits(0, "log", "checkpoint")))
 	entry := strings.Split(w.exits(0, "log", "list", "--limit", "1", "--json"), `"`)[3]
@@ -181,7 +181,7 @@ func TestEvidenceOverHTTP(t *testing.T) {
 // TestForwardCommands prints and rotates the certificates of the forward proxy.
 func TestForwardCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	first := w.must("forward", "ca")
 	both := w.must("forward", "rotate-ca")
 	if w.must("forward", "ca") != both || !strings.HasSuffix(both, first) || len(both) < 2*len(first)-100 {

@@ -24,7 +24,7 @@ type following struct {
 	ended chan int
 }
 
-func (w *world) follow(args ...string) *following {
+func (w *toolVault) follow(args ...string) *following {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
 	r, out := io.Pipe()
@@ -69,7 +69,7 @@ func TestFollowingSurvivesRestarts(t *testing.T) {
 	for _, way := range []string{local, remote} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, way)
+			w := newToolVault(t, way)
 			n := 0
 			create := func() string {
 				n++
@@ -105,7 +105,7 @@ func TestFollowingSurvivesRestarts(t *testing.T) {
 // TestChangeOfMasterKey changes the master key as the manual describes.
 func TestChangeOfMasterKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	w.must("token", "create", "--data", "x", "--id", "tok-1")
 	old := w.path("old.key", w.env["TOKENVAULT_MASTER_KEY"]+"\n")
 	next := w.path("next.key", strings.TrimSpace(w.must("key", "new"))+"\n")
@@ -129,7 +129,7 @@ func TestRotate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, local)
+			w := newToolVault(t, local)
 			w.must("token", "create", "--data", "x", "--id", "tok-1")
 			if out := w.must(c.args...); !strings.HasPrefix(out, c.says) {
 				t.Error(out)

@@ -54,7 +54,7 @@ func TestGolden(t *testing.T) {
 		for _, way := range []string{local, remote} {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, way)
+				w := newToolVault(t, way)
 				w.play(script)
 				w.compare(filepath.Join("testdata", name+"."+way+".golden"))
 			})
@@ -62,8 +62,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// world is a vault in a temporary folder, and the output of a script.
-type world struct {
+// toolVault is a vault in a temporary folder, and the output of a script.
+type toolVault struct {
 	t      *testing.T
 	way    string
 	dir    string
@@ -73,13 +73,13 @@ type world struct {
 	hidden []string // pairs of a value that differs between runs, and its replacement
 }
 
-// newWorld creates a vault with the tenant Acme and an application of each
+// newToolVault creates a vault with the tenant Acme and an application of each
 // type.
-func newWorld(t *testing.T, way string) *world {
+func newToolVault(t *testing.T, way string) *toolVault {
 	t.Helper()
 	dir := t.TempDir()
 	key := vault.NewKey()
-	w := &world{t: t, way: way, dir: dir, keys: map[string]string{}, env: map[string]string{
+	w := &toolVault{t: t, way: way, dir: dir, keys: map[string]string{}, env: map[string]string{
 		"DIR": dir, "USER": "jane", "TOKENVAULT_ALLOW_PRIVATE_EGRESS": "true",
 	}}
 	file := filepath.Join(dir, "vault.db")
@@ -146,7 +146,7 @@ func newSession(t *testing.T, v *vault.Vault, key string) string {
 }
 
 // play runs a script.
-func (w *world) play(script string) {
+func (w *toolVault) play(script string) {
 	w.t.Helper()
 	text := must.Get(os.ReadFile(script))(w.t)
 	for line := range strings.Lines(string(text)) {
@@ -184,7 +184,7 @@ func (w *world) play(script string) {
 }
 
 // command runs a command and records its output.
-func (w *world) command(line, keep string) {
+func (w *toolVault) command(line, keep string) {
 	w.t.Helper()
 	text, input, _ := strings.Cut(line, " <<< ")
 	var out, problems bytes.Buffer
@@ -209,7 +209,7 @@ func (w *world) command(line, keep string) {
 
 // words splits a line at spaces, like a shell. Single quotes keep spaces and
 // prevent the expansion of variables.
-func (w *world) words(line string) []string {
+func (w *toolVault) words(line string) []string {
 	var words []string
 	begun := false
 	for i, part := range strings.Split(line, "'") {
@@ -255,7 +255,7 @@ var (
 
 // compare compares the output with a golden file. Values that differ between
 // runs are replaced first.
-func (w *world) compare(golden string) {
+func (w *toolVault) compare(golden string) {
 	w.t.Helper()
 	got := strings.NewReplacer(w.hidden...).Replace(w.out.String())
 	ids := map[string]string{}

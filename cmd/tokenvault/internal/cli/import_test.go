@@ -24,20 +24,20 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-// run runs a command in the world, and returns its output and exit code.
-func (w *world) run(in io.Reader, args ...string) (string, int) {
+// run runs a command for the vault, and returns its output and exit code.
+func (w *toolVault) run(in io.Reader, args ...string) (string, int) {
 	w.t.Helper()
 	var out bytes.Buffer
 	code := w.runTo(w.t.Context(), cli.Streams{In: in, Out: &out, Err: &out}, args...)
 	return out.String(), code
 }
 
-func (w *world) runTo(ctx context.Context, io cli.Streams, args ...string) int {
+func (w *toolVault) runTo(ctx context.Context, io cli.Streams, args ...string) int {
 	return cli.Run(ctx, args, func(name string) string { return w.env[name] }, io)
 }
 
 // must runs a command that has to succeed.
-func (w *world) must(args ...string) string {
+func (w *toolVault) must(args ...string) string {
 	w.t.Helper()
 	out, code := w.run(strings.NewReader(""), args...)
 	if code != 0 {
@@ -47,7 +47,7 @@ func (w *world) must(args ...string) string {
 }
 
 // says runs a command, and checks its exit code and a part of its output.
-func (w *world) says(want int, part string, args ...string) {
+func (w *toolVault) says(want int, part string, args ...string) {
 	w.t.Helper()
 	if out, code := w.run(strings.NewReader(""), args...); code != want || !strings.Contains(out, part) {
 		w.t.Errorf("tokenvault %s: exit %d, want %d and %q\n%s", strings.Join(args, " "), code, want, part, out)
@@ -55,7 +55,7 @@ func (w *world) says(want int, part string, args ...string) {
 }
 
 // path returns a path in the folder. If there is content, it writes the file.
-func (w *world) path(name, content string) string {
+func (w *toolVault) path(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
 	if content != "" {
@@ -69,7 +69,7 @@ func (w *world) path(name, content string) string {
 func TestBadRowInEachPosition(t *testing.T) {
 	t.Parallel()
 	const rows = 9
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	for format, row := range map[string]func(id string, bad bool) string{
 		"csv": func(id string, bad bool) string {
 			if bad {
@@ -135,7 +135,7 @@ func (g *generator) Read(p []byte) (int, error) {
 func TestImportMemoryIsConstant(t *testing.T) {
 	const chunks, size = 4, 8000
 	rows := chunks * long.Rounds(750, 10_000)
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	var heaps []uint64
 	g := &generator{
 		row: func(n int) string {
@@ -169,7 +169,7 @@ func TestImportMemoryIsConstant(t *testing.T) {
 func TestEndlessRowsAreRefused(t *testing.T) {
 	const megabytes = 64
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	filler := strings.Repeat("x", 1<<20)
 	var most uint64
 	endless := func(head, tail string) io.Reader {
@@ -208,7 +208,7 @@ func TestEndlessRowsAreRefused(t *testing.T) {
 // and imports them into another vault.
 func TestSealedExportCanBeImported(t *testing.T) {
 	t.Parallel()
-	from, to := newWorld(t, local), newWorld(t, local)
+	from, to := newToolVault(t, local), newToolVault(t, local)
 	identity := must.Get(age.GenerateX25519Identity())(t)
 	from.must("token", "create", "--type", "card", "--data", `{"number":"4242424242424242","cvc":"123"}`, "--id", "card-1", "--metadata", "a=b")
 	from.must("token", "create", "--data", "secret-value", "--id", "text-1", "--container", "/x/")
@@ -240,7 +240,7 @@ func TestOpenPGP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, local)
+			w := newToolVault(t, local)
 			file := w.path("cards.csv.pgp", "")
 			message := encrypted(t, key, c.armored, "ref;pan\ncard-1;4242424242424242\ncard-2;5555555555554444\n")
 			if c.altered {
@@ -273,7 +273,7 @@ func TestAlteredOpenPGPImportsNothing(t *testing.T) {
 	message := encrypted(t, key, false, rows.String())
 	message[len(message)-5] ^= 1
 	for name, in := range map[string]string{"cards.jsonl.pgp": "", "-": string(message)} {
-		w := newWorld(t, local)
+		w := newToolVault(t, local)
 		file := name
 		if name != "-" {
 			file = w.path(name, string(message))
@@ -323,7 +323,7 @@ func privateKey(t *testing.T, key *openpgp.Entity, passphrase bool) string {
 
 func TestGzip(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	var file bytes.Buffer
 	z := gzip.NewWriter(&file)
 	must.Get(io.WriteString(z, "\ufeffid\tdata\na-1\tb\na-2\tc\n"))(t)
@@ -338,7 +338,7 @@ func TestStateBelongsToOneTarget(t *testing.T) {
 	for _, way := range []string{local, remote} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			w, other := newWorld(t, way), newWorld(t, way)
+			w, other := newToolVault(t, way), newToolVault(t, way)
 			rows, state := w.path("rows.jsonl", `{"type":"token","data":"one"}`), w.path("state", "")
 			w.must("import", rows, "--resume", state)
 			other.says(1, "is the state of an import into another tenant or vault", "import", rows, "--resume", state)

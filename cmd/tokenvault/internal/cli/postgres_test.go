@@ -13,7 +13,7 @@ import (
 // schema.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	w := &world{t: t, dir: t.TempDir(), env: map[string]string{
+	w := &toolVault{t: t, dir: t.TempDir(), env: map[string]string{
 		"TOKENVAULT_DB": pgtest.URL(t), "TOKENVAULT_MASTER_KEY": vault.NewKey().Text(), "TOKENVAULT_TENANT": "Acme", "TOKENVAULT_SCHEMA": pgtest.Schema(t), "USER": "jane",
 	}}
 	w.says(0, `"state":"pending"`, "migrate", "status", "--json")
@@ -44,7 +44,7 @@ func TestPostgres(t *testing.T) {
 func TestPrintedMigrationsRun(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	w := &world{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_DB": url}}
+	w := &toolVault{t: t, dir: t.TempDir(), env: map[string]string{"TOKENVAULT_DB": url}}
 	db := must.Get(sql.Open("postgres", url))(t)
 	defer db.Close()
 	must.Get(db.ExecContext(t.Context(), w.must("migrate", "sql")))(t)

@@ -17,7 +17,7 @@ import (
 // TestUsageErrors checks the messages for wrong usage.
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	rows := w.path("rows.csv", "id,data\na-1,x\n")
 	for name, c := range map[string]struct {
 		args []string
@@ -92,7 +92,7 @@ func TestSecretURLsOnTheCommandLine(t *testing.T) {
 func TestInterruptedImportIsResumed(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	var file strings.Builder
 	for n := range rows {
 		fmt.Fprintf(&file, `{"type":"token","id":"row-%d","data":"x"}`+"\n", n)
@@ -135,7 +135,7 @@ func forget(t *testing.T, state string, rows int) {
 // TestInterruptAtAQuestion presses Ctrl-C at a question.
 func TestInterruptAtAQuestion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	w.must("token", "create", "--data", "secret-value", "--id", "tok-1")
 	d := terminaltest.New(t, 80)
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -16,8 +16,8 @@ type destination struct{ err error }
 
 func (d *destination) Send(context.Context, []byte, string) error { return d.err }
 
-// sends opens the vault of the world with a sink at a time, and lets it send.
-func (w *world) sends(at time.Time, dest vault.LogSender) {
+// sends opens the vault with a sink at a time, and lets it send.
+func (w *toolVault) sends(at time.Time, dest vault.LogSender) {
 	w.t.Helper()
 	store := must.Get(sqlite.Open(w.t.Context(), w.env["DB"]))(w.t)
 	key := must.Get(vault.ParseKey(w.env["KEY"]))(w.t)
@@ -32,7 +32,7 @@ func (w *world) sends(at time.Time, dest vault.LogSender) {
 // doctor reports sinks that are behind, and the sink commands fix them.
 func TestSinkCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	doctor := func(want string) {
 		t.Helper()
 		must.Contain(t, "doctor", w.exits(0, "doctor", "--egress-url", ""), want)

@@ -14,7 +14,7 @@ import (
 // read do.
 func TestReusedNameNeedsTheID(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	delete(w.env, "TOKENVAULT_TENANT")
 	id := func(name string) string {
 		out := w.must("tenant", "create", name, "--json")
@@ -57,7 +57,7 @@ func TestReusedNameNeedsTheID(t *testing.T) {
 // figures and a rotation leave it out.
 func TestUnreadableTenantIsMarked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	delete(w.env, "TOKENVAULT_TENANT")
 	var bad vault.Tenant
 	must.Do(t, json.Unmarshal([]byte(w.exits(0, "tenant", "create", "Broken", "--json")), &bad))

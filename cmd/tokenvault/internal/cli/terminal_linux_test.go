@@ -20,7 +20,7 @@ var progressForm = regexp.MustCompile(`^Importing  \[=* *\]  [\d,]+ rows  [\d,]+
 func TestProgressOfAnImport(t *testing.T) {
 	t.Parallel()
 	const rows = 300 // the bar appears after the first hundred
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	var file strings.Builder
 	for n := range rows {
 		fmt.Fprintf(&file, `{"type":"token","id":"row-%d","data":"x"}`+"\n", n)
@@ -59,7 +59,7 @@ func TestProgressOfAnImport(t *testing.T) {
 // plaintext output.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	w.must("token", "create", "--data", "secret-value", "--id", "tok-1")
 	for _, c := range []struct {
 		args   []string
@@ -90,7 +90,7 @@ func TestQuestions(t *testing.T) {
 // TestTablesFitTheTerminal prints a wide table on narrow terminals.
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, local)
+	w := newToolVault(t, local)
 	for _, width := range []int{120, 80, 60} {
 		d := terminaltest.New(t, width)
 		code := w.runTo(t.Context(), cli.Streams{In: strings.NewReader(""), Out: d.TTY, Err: d.TTY}, "app", "list")

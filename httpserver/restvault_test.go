@@ -32,27 +32,27 @@ func TestMain(m *testing.M) {
 // card is the body of a request that creates a card token.
 const card = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`
 
-// world is a vault behind the handler, for one test. Every response is
+// restVault is a vault behind the handler, for one test. Every response is
 // checked against the OpenAPI document.
-type world struct {
+type restVault struct {
 	*vaulttest.Vault
 	t   testing.TB
 	h   http.Handler
 	log *safeBuffer
 }
 
-func newWorld(t testing.TB, opts *Options) *world {
+func newRestVault(t testing.TB, opts *Options) *restVault {
 	t.Helper()
-	return worldOf(t, vaulttest.New(t), opts)
+	return restVaultOf(t, vaulttest.New(t), opts)
 }
 
-func worldOf(t testing.TB, v *vaulttest.Vault, opts *Options) *world {
+func restVaultOf(t testing.TB, v *vaulttest.Vault, opts *Options) *restVault {
 	t.Helper()
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	w := &world{Vault: v, t: t, log: &safeBuffer{}}
+	w := &restVault{Vault: v, t: t, log: &safeBuffer{}}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewJSONHandler(w.log, nil))
 	}
@@ -67,7 +67,7 @@ type response struct {
 }
 
 // do sends a request through the handler. More headers come in pairs.
-func (w *world) do(method, path, key, body string, header ...string) *response {
+func (w *restVault) do(method, path, key, body string, header ...string) *response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	if key != "" {
@@ -83,7 +83,7 @@ func (w *world) do(method, path, key, body string, header ...string) *response {
 }
 
 // send handles a request and validates the response.
-func (w *world) send(r *http.Request) *response {
+func (w *restVault) send(r *http.Request) *response {
 	w.t.Helper()
 	res := w.serve(r)
 	validate(w.t, r, res)
@@ -91,7 +91,7 @@ func (w *world) send(r *http.Request) *response {
 }
 
 // serve handles a request.
-func (w *world) serve(r *http.Request) *response {
+func (w *restVault) serve(r *http.Request) *response {
 	rec := httptest.NewRecorder()
 	w.h.ServeHTTP(rec, r)
 	res := rec.Result()

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// world is a test with its database.
-type world struct {
+// dbTest is a test with its database.
+type dbTest struct {
 	*testing.T
 	*source
 	backend Backend
@@ -25,15 +25,15 @@ type world struct {
 	store   storage.Storage // the first handle
 }
 
-func newWorld(t *testing.T, b Backend) *world {
+func newDbTest(t *testing.T, b Backend) *dbTest {
 	t.Helper()
-	w := &world{T: t, source: &source{}, backend: b, open: b.New(t)}
+	w := &dbTest{T: t, source: &source{}, backend: b, open: b.New(t)}
 	w.store = w.node()
 	return w
 }
 
 // node opens the database again, as another node does.
-func (w *world) node() storage.Storage {
+func (w *dbTest) node() storage.Storage {
 	w.Helper()
 	s := must(w.open(w.Context()))(w, "open")
 	w.Cleanup(func() {
@@ -46,7 +46,7 @@ func (w *world) node() storage.Storage {
 
 // nodes returns the handles that writers use: two, if the database can be
 // opened twice.
-func (w *world) nodes() []storage.Storage {
+func (w *dbTest) nodes() []storage.Storage {
 	w.Helper()
 	if w.backend.Volatile {
 		return []storage.Storage{w.store}
@@ -55,19 +55,19 @@ func (w *world) nodes() []storage.Storage {
 }
 
 // write applies a change that must be accepted.
-func (w *world) write(c *storage.Change) {
+func (w *dbTest) write(c *storage.Change) {
 	w.Helper()
 	w.ok("write", w.store.Write(w.Context(), c))
 }
 
 // refused applies a change that must fail with a conflict of this kind on one
 // of these rows.
-func (w *world) refused(c *storage.Change, kind storage.ConflictKind, rows ...int) {
+func (w *dbTest) refused(c *storage.Change, kind storage.ConflictKind, rows ...int) {
 	w.Helper()
 	w.isConflict(w.store.Write(w.Context(), c), kind, rows...)
 }
 
-func (w *world) isConflict(err error, kind storage.ConflictKind, rows ...int) {
+func (w *dbTest) isConflict(err error, kind storage.ConflictKind, rows ...int) {
 	w.Helper()
 	if msg := conflictProblem(err, kind, rows...); msg != "" {
 		w.Fatal(msg)
@@ -94,7 +94,7 @@ func conflictProblem(err error, kind storage.ConflictKind, rows ...int) string {
 }
 
 // ok ends the test if a call failed.
-func (w *world) ok(what string, err error) {
+func (w *dbTest) ok(what string, err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatalf("%s: %v", what, err)
@@ -102,8 +102,8 @@ func (w *world) ok(what string, err error) {
 }
 
 // must returns the result of a call, which must succeed.
-func must[T any](v T, err error) func(w *world, what string) T {
-	return func(w *world, what string) T {
+func must[T any](v T, err error) func(w *dbTest, what string) T {
+	return func(w *dbTest, what string) T {
 		w.Helper()
 		w.ok(what, err)
 		return v
@@ -111,20 +111,20 @@ func must[T any](v T, err error) func(w *world, what string) T {
 }
 
 // mustList is like must, for a list with its total.
-func mustList[T any](page []T, total int, err error) func(w *world, what string) ([]T, int) {
-	return func(w *world, what string) ([]T, int) {
+func mustList[T any](page []T, total int, err error) func(w *dbTest, what string) ([]T, int) {
+	return func(w *dbTest, what string) ([]T, int) {
 		w.Helper()
 		return must(page, err)(w, what), total
 	}
 }
 
 // tokens reads tokens by id and returns them in the order of the ids.
-func (w *world) tokens(tenant storage.ID, ids ...string) []storage.Token {
+func (w *dbTest) tokens(tenant storage.ID, ids ...string) []storage.Token {
 	w.Helper()
 	return w.tokensOn(w.store, tenant, ids...)
 }
 
-func (w *world) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []storage.Token {
+func (w *dbTest) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []storage.Token {
 	w.Helper()
 	given := slices.Clone(ids)
 	got := must(s.Tokens(w.Context(), tenant, ids))(w, "tokens")
@@ -137,7 +137,7 @@ func (w *world) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []
 
 // hasTokens checks that exactly these tokens of the tenant exist, with their
 // columns and the correct total.
-func (w *world) hasTokens(tenant storage.ID, want ...storage.Token) {
+func (w *dbTest) hasTokens(tenant storage.ID, want ...storage.Token) {
 	w.Helper()
 	want = slices.Clone(want)
 	slices.SortFunc(want, func(a, b storage.Token) int { return compareIDs(b.Ord, a.Ord) })
@@ -153,14 +153,14 @@ func (w *world) hasTokens(tenant storage.ID, want ...storage.Token) {
 }
 
 // list returns a page of tokens.
-func (w *world) list(f storage.TokenFilter) ([]storage.Token, int) {
+func (w *dbTest) list(f storage.TokenFilter) ([]storage.Token, int) {
 	w.Helper()
 	return mustList(w.store.ListTokens(w.Context(), f))(w, "list tokens")
 }
 
 // found returns the ids of all tokens for which a condition holds, newest
 // first. It also checks the total.
-func (w *world) found(tenant storage.ID, where storage.Cond) []string {
+func (w *dbTest) found(tenant storage.ID, where storage.Cond) []string {
 	w.Helper()
 	page, total := w.list(storage.TokenFilter{Tenant: tenant, Where: where, Limit: 1000, Count: true})
 	ids := tokenIDs(page)
@@ -171,25 +171,25 @@ func (w *world) found(tenant storage.ID, where storage.Cond) []string {
 }
 
 // count returns the total of a filter.
-func (w *world) count(f storage.TokenFilter) int {
+func (w *dbTest) count(f storage.TokenFilter) int {
 	w.Helper()
 	f.Limit, f.Count = 1, true
 	_, total := w.list(f)
 	return total
 }
 
-func (w *world) records(f storage.RecordFilter) ([]storage.Record, int) {
+func (w *dbTest) records(f storage.RecordFilter) ([]storage.Record, int) {
 	w.Helper()
 	return mustList(w.store.ListRecords(w.Context(), f))(w, "list records")
 }
 
-func (w *world) logs(f storage.LogFilter) ([]storage.Log, int) {
+func (w *dbTest) logs(f storage.LogFilter) ([]storage.Log, int) {
 	w.Helper()
 	return mustList(w.store.ListLogs(w.Context(), f))(w, "list logs")
 }
 
 // recordsByID returns records in the order of their ids.
-func (w *world) recordsByID(tenant storage.ID, kind string, ids []storage.ID) []storage.Record {
+func (w *dbTest) recordsByID(tenant storage.ID, kind string, ids []storage.ID) []storage.Record {
 	w.Helper()
 	rows := must(w.store.Records(w.Context(), tenant, kind, ids))(w, "records")
 	slices.SortFunc(rows, func(a, b storage.Record) int { return compareIDs(a.ID, b.ID) })
@@ -197,14 +197,14 @@ func (w *world) recordsByID(tenant storage.ID, kind string, ids []storage.ID) []
 }
 
 // lookup returns the record with the key, or nil.
-func (w *world) lookup(key storage.Key) *storage.Record {
+func (w *dbTest) lookup(key storage.Key) *storage.Record {
 	w.Helper()
 	return orNil(w.store.Lookup(w.Context(), key))(w, "lookup")
 }
 
 // orNil is like must, and returns nil for a row that does not exist.
-func orNil[T any](v T, err error) func(w *world, what string) *T {
-	return func(w *world, what string) *T {
+func orNil[T any](v T, err error) func(w *dbTest, what string) *T {
+	return func(w *dbTest, what string) *T {
 		w.Helper()
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
@@ -215,7 +215,7 @@ func orNil[T any](v T, err error) func(w *world, what string) *T {
 }
 
 // claimed returns the claim with the key, or nil.
-func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
+func (w *dbTest) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 	w.Helper()
 	c := orNil(w.store.Claim(w.Context(), tenant, key))(w, "claim")
 	if c != nil && c.Answer != nil && len(c.Answer) == 0 {
@@ -225,28 +225,28 @@ func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
 }
 
 // lease leases jobs to an owner until leaseEnd.
-func (w *world) lease(tenant, owner storage.ID, limit int) []storage.Job {
+func (w *dbTest) lease(tenant, owner storage.ID, limit int) []storage.Job {
 	w.Helper()
 	return w.leaseAt(storage.Lease{Tenant: tenant, Owner: owner, Now: now, Until: leaseEnd, Limit: limit})
 }
 
-func (w *world) leaseAt(l storage.Lease) []storage.Job {
+func (w *dbTest) leaseAt(l storage.Lease) []storage.Job {
 	w.Helper()
 	return must(w.store.LeaseJobs(w.Context(), l))(w, "lease jobs")
 }
 
-func (w *world) dueAt(at time.Time, after storage.ID, limit int) []storage.ID {
+func (w *dbTest) dueAt(at time.Time, after storage.ID, limit int) []storage.ID {
 	w.Helper()
 	return must(w.store.DueTenants(w.Context(), at, after, limit))(w, "due tenants")
 }
 
-func (w *world) expired(f storage.ExpiredFilter) storage.Expired {
+func (w *dbTest) expired(f storage.ExpiredFilter) storage.Expired {
 	w.Helper()
 	return must(w.store.Expired(w.Context(), f))(w, "expired")
 }
 
 // expiredAt returns all rows that have expired at a time, in the order of their ids.
-func (w *world) expiredAt(at time.Time) storage.Expired {
+func (w *dbTest) expiredAt(at time.Time) storage.Expired {
 	w.Helper()
 	e := w.expired(storage.ExpiredFilter{Now: at, Limit: 1000})
 	for _, tokens := range [][]storage.Token{e.Tokens, e.CVCs} {
@@ -257,7 +257,7 @@ func (w *world) expiredAt(at time.Time) storage.Expired {
 }
 
 // containers returns the tenant's sets, each as one text, in order.
-func (w *world) containers(tenant storage.ID) []string {
+func (w *dbTest) containers(tenant storage.ID) []string {
 	w.Helper()
 	sets := must(w.store.ContainerSets(w.Context(), tenant))(w, "container sets")
 	var texts []string
@@ -281,13 +281,13 @@ var exactly = cmp.Options{
 }
 
 // same reports an error if two values differ.
-func (w *world) same(what string, got, want any) {
+func (w *dbTest) same(what string, got, want any) {
 	w.Helper()
 	w.sameFor(what, nil, got, want)
 }
 
 // sameFor is like same, and includes the query in the message.
-func (w *world) sameFor(what string, question, got, want any) {
+func (w *dbTest) sameFor(what string, question, got, want any) {
 	w.Helper()
 	if reflect.DeepEqual(want, got) || cmp.Equal(want, got, exactly) { // cmp alone takes four times as long
 		return
@@ -332,7 +332,7 @@ type state struct {
 }
 
 // state reads everything of a tenant.
-func (w *world) state(tenant storage.ID) state {
+func (w *dbTest) state(tenant storage.ID) state {
 	w.Helper()
 	s := state{BySet: map[storage.Hash]int{}, Sets: w.containers(tenant)}
 	s.Tokens, s.Total = w.list(storage.TokenFilter{Tenant: tenant, Limit: 10_000, Count: true})
@@ -353,18 +353,18 @@ func (s *state) rows() int {
 }
 
 // sealed returns sealed rows in the order of their keys.
-func (w *world) sealed(tenant storage.ID, kind storage.SealedKind, limit int) []storage.Sealed {
+func (w *dbTest) sealed(tenant storage.ID, kind storage.SealedKind, limit int) []storage.Sealed {
 	w.Helper()
 	return w.sealedRows(storage.SealedFilter{Tenant: tenant, Kind: kind, Limit: limit})
 }
 
-func (w *world) sealedRows(f storage.SealedFilter) []storage.Sealed {
+func (w *dbTest) sealedRows(f storage.SealedFilter) []storage.Sealed {
 	w.Helper()
 	return must(w.store.SealedRows(w.Context(), f))(w, "sealed rows")
 }
 
 // unchanged runs a function and checks that it left the tenant as it was.
-func (w *world) unchanged(tenant storage.ID, do func()) {
+func (w *dbTest) unchanged(tenant storage.ID, do func()) {
 	w.Helper()
 	before := w.state(tenant)
 	do()
@@ -402,7 +402,7 @@ func (e *example) insert(tenant storage.ID) *storage.Change {
 }
 
 // full returns a change with three rows of each kind and a claim.
-func (w *world) full(tenant storage.ID, prefix string) *storage.Change {
+func (w *dbTest) full(tenant storage.ID, prefix string) *storage.Change {
 	c := &storage.Change{Tenant: tenant, Now: now, Claim: &storage.ClaimChange{Op: storage.ClaimTake, Claim: w.answered()}}
 	c.InsertTokens = w.tokenSeries(prefix, 3)
 	for i := range c.InsertTokens {
@@ -415,7 +415,7 @@ func (w *world) full(tenant storage.ID, prefix string) *storage.Change {
 }
 
 // busy returns a tenant with rows, and the change that wrote them.
-func (w *world) busy() (storage.ID, *storage.Change) {
+func (w *dbTest) busy() (storage.ID, *storage.Change) {
 	tenant := w.id()
 	c := w.full(tenant, "old")
 	w.write(c)

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// proxyWorld is a vault behind a real listener, and a destination behind TLS
+// proxyVault is a vault behind a real listener, and a destination behind TLS
 // with its own certificate authority.
-type proxyWorld struct {
-	*world
+type proxyVault struct {
+	*restVault
 	front *httptest.Server
 	dest  *destination
 	http  *http.Client // follows no redirects, decompresses nothing
@@ -82,9 +82,9 @@ func trusting(servers ...*httptest.Server) vault.EgressPolicy {
 	return vault.EgressPolicy{AllowPrivate: true, RootCAs: pool}
 }
 
-func newProxyWorld(t testing.TB, cfg *vault.Config, opts *Options, answer http.HandlerFunc) *proxyWorld {
+func newProxyVault(t testing.TB, cfg *vault.Config, opts *Options, answer http.HandlerFunc) *proxyVault {
 	t.Helper()
-	w := &proxyWorld{dest: newDestination(t, answer)}
+	w := &proxyVault{dest: newDestination(t, answer)}
 	var c vault.Config
 	if cfg != nil {
 		c = *cfg
@@ -92,7 +92,7 @@ func newProxyWorld(t testing.TB, cfg *vault.Config, opts *Options, answer http.H
 	if c.Egress.RootCAs == nil {
 		c.Egress = trusting(w.dest.Server)
 	}
-	w.world = worldOf(t, vaulttest.Open(t, ":memory:", &c), opts)
+	w.restVault = restVaultOf(t, vaulttest.Open(t, ":memory:", &c), opts)
 	w.front = httptest.NewServer(w.h)
 	t.Cleanup(w.front.Close)
 	transport := &http.Transport{DisableCompression: true}
@@ -102,7 +102,7 @@ func newProxyWorld(t testing.TB, cfg *vault.Config, opts *Options, answer http.H
 }
 
 // proxy stores a proxy to the destination.
-func (w *proxyWorld) proxy(change func(*vault.ProxyParams)) *vault.Proxy {
+func (w *proxyVault) proxy(change func(*vault.ProxyParams)) *vault.Proxy {
 	w.t.Helper()
 	p := vault.ProxyParams{Name: "gateway", DestinationURL: w.dest.URL}
 	if change != nil {
@@ -115,13 +115,13 @@ func (w *proxyWorld) proxy(change func(*vault.ProxyParams)) *vault.Proxy {
 func anonymous(p *vault.ProxyParams) { p.RequireAuth = new(bool) }
 
 // token stores a generic token under an id.
-func (w *proxyWorld) token(id string, data any) { //nolint:unparam // a test shows the id that its expressions name
+func (w *proxyVault) token(id string, data any) { //nolint:unparam // a test shows the id that its expressions name
 	w.t.Helper()
 	must.Get(w.Private.CreateToken(w.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}))(w.t)
 }
 
 // request builds a request to the front. Headers come in pairs.
-func (w *proxyWorld) request(method, path, body string, header ...string) *http.Request {
+func (w *proxyVault) request(method, path, body string, header ...string) *http.Request {
 	w.t.Helper()
 	r := must.Get(http.NewRequestWithContext(w.t.Context(), method, w.front.URL+path, strings.NewReader(body)))(w.t)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -131,7 +131,7 @@ func (w *proxyWorld) request(method, path, body string, header ...string) *http.
 }
 
 // call sends a request and reads the whole response.
-func (w *proxyWorld) call(r *http.Request) *response {
+func (w *proxyVault) call(r *http.Request) *response {
 	w.t.Helper()
 	res := must.Get(w.http.Do(r))(w.t)
 	defer res.Body.Close()
@@ -140,7 +140,7 @@ func (w *proxyWorld) call(r *http.Request) *response {
 }
 
 // invoke calls a proxy with the private key.
-func (w *proxyWorld) invoke(x *vault.Proxy, method, suffix, body string, header ...string) *response {
+func (w *proxyVault) invoke(x *vault.Proxy, method, suffix, body string, header ...string) *response {
 	w.t.Helper()
 	header = append([]string{"SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key}, header...)
 	return w.call(w.request(method, "/proxy"+suffix, body, header...))

@@ -94,9 +94,9 @@ func (c *recordedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// world is a vault with at least one entity of each kind, and a console in front
+// consoleVault is a vault with at least one entity of each kind, and a console in front
 // of it. Visitors sign in by naming a role.
-type world struct {
+type consoleVault struct {
 	*vaulttest.Vault
 	t        *testing.T
 	rec      *console.Recorder
@@ -124,11 +124,11 @@ func roleOf(r *http.Request) (console.User, error) {
 	return console.User{ID: cookie.Value + "@example.com", Role: role}, nil
 }
 
-// newWorld makes a world whose reactors run in this process, which is faster than
+// newConsoleVault makes a vault whose reactors run in this process, which is faster than
 // workers.
-func newWorld(t *testing.T) *world {
+func newConsoleVault(t *testing.T) *consoleVault {
 	t.Helper()
-	return newWorldOn(t, jsruntime.NewInProcess(nil))
+	return newConsoleVaultOn(t, jsruntime.NewInProcess(nil))
 }
 
 // trailed keeps evidence and has two log sinks, one of them broken.
@@ -137,14 +137,14 @@ func trailed(c *vault.Config) {
 	c.Sinks = []vault.Sink{{Name: "archive", Sender: vault.LogWriter(io.Discard), FromStart: true}, {Name: "siem", Sender: deaf{}, Format: vault.FormatOCSF, FromStart: true}}
 }
 
-func newWorldOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Config)) *world {
+func newConsoleVaultOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Config)) *consoleVault {
 	t.Helper()
-	return newWorldIn(t, func(cfg *vault.Config) *vaulttest.Vault { return vaulttest.Open(t, ":memory:", cfg) }, runtime, adjust...)
+	return newConsoleVaultIn(t, func(cfg *vault.Config) *vaulttest.Vault { return vaulttest.Open(t, ":memory:", cfg) }, runtime, adjust...)
 }
 
-func newWorldIn(t *testing.T, open func(*vault.Config) *vaulttest.Vault, runtime script.Runtime, adjust ...func(*vault.Config)) *world {
+func newConsoleVaultIn(t *testing.T, open func(*vault.Config) *vaulttest.Vault, runtime script.Runtime, adjust ...func(*vault.Config)) *consoleVault {
 	t.Helper()
-	w := &world{t: t, rec: console.NewRecorder(), sent: &record{}, stop: make(chan struct{})}
+	w := &consoleVault{t: t, rec: console.NewRecorder(), sent: &record{}, stop: make(chan struct{})}
 	config := &vault.Config{Observer: w.rec, Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
 	for _, a := range adjust {
 		a(config)
@@ -172,7 +172,7 @@ func newWorldIn(t *testing.T, open func(*vault.Config) *vaulttest.Vault, runtime
 }
 
 // fill adds at least one entity of each kind to the vault.
-func (w *world) fill() {
+func (w *consoleVault) fill() {
 	t, ctx := w.t, w.t.Context()
 	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must.Get(w.Owner.GetTenant(ctx))(t).WebhookSecret}
 	w.name(hostile[:min(len(hostile), 180)])
@@ -201,7 +201,7 @@ func (w *world) fill() {
 // fillTokens adds tokens, and passes them to the reactor. Nothing may advance the
 // clock by an hour afterwards, because the cvc would be deleted and could not
 // leak.
-func (w *world) fillTokens() {
+func (w *consoleVault) fillTokens() {
 	w.t.Helper()
 	t, ctx := w.t, w.t.Context()
 	tokens := []vault.TokenParams{
@@ -222,13 +222,13 @@ func (w *world) fillTokens() {
 }
 
 // name names the tenant.
-func (w *world) name(name string) {
+func (w *consoleVault) name(name string) {
 	w.t.Helper()
 	must.Get(w.Owner.PatchTenant(w.t.Context(), map[string]any{"name": name}))(w.t)
 }
 
 // newSession opens a session and returns its id.
-func (w *world) newSession() uuid.UUID {
+func (w *consoleVault) newSession() uuid.UUID {
 	w.t.Helper()
 	ctx := w.t.Context()
 	s := must.Get(w.Public.CreateSession(ctx))(w.t)
@@ -238,7 +238,7 @@ func (w *world) newSession() uuid.UUID {
 }
 
 // killJob makes a callback fail until its job is dead.
-func (w *world) killJob() {
+func (w *consoleVault) killJob() {
 	w.t.Helper()
 	ctx := w.t.Context()
 	must.Get(w.Owner.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 7}, CallbackURL: w.receiver.URL}))(w.t)
@@ -250,7 +250,7 @@ func (w *world) killJob() {
 }
 
 // checkSecrets fails when a secret has reached a browser.
-func (w *world) checkSecrets() {
+func (w *consoleVault) checkSecrets() {
 	w.t.Helper()
 	sent := w.sent.text()
 	for i, secret := range w.secrets {
@@ -280,14 +280,14 @@ func TestCVCIsFound(t *testing.T) {
 	}
 }
 
-func (w *world) console(path string) string { return w.server.URL + "/vault/console/" + path }
+func (w *consoleVault) console(path string) string { return w.server.URL + "/vault/console/" + path }
 
-func (w *world) inTenant(path string) string {
+func (w *consoleVault) inTenant(path string) string {
 	return w.console("tenants/" + w.Acme.ID.String() + "/" + path)
 }
 
 // pages returns the paths of all pages, by name.
-func (w *world) pages() map[string]string {
+func (w *consoleVault) pages() map[string]string {
 	explain := url.Values{"holder": {"application " + w.app.ID.String()}, "permission": {"token:read"}, "token": {"order-1"}}
 	return map[string]string{
 		"overview": w.console(""), "day": w.console("?span=day"), "tenants": w.console("tenants"), "tenant": strings.TrimSuffix(w.inTenant(""), "/"),
@@ -305,13 +305,13 @@ func (w *world) pages() map[string]string {
 // visitor is an HTTP client with cookies.
 type visitor struct {
 	t      *testing.T
-	w      *world
+	w      *consoleVault
 	client *http.Client
 	token  string // of forms
 }
 
 // as signs in.
-func (w *world) as(role string) *visitor {
+func (w *consoleVault) as(role string) *visitor {
 	w.t.Helper()
 	jar, _ := cookiejar.New(nil)
 	v := &visitor{t: w.t, w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}

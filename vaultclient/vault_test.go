@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a vault for one test, called in process or over HTTP.
-type world struct {
+// apiVault is a vault for one test, called in process or over HTTP.
+type apiVault struct {
 	*vaulttest.Vault
 	t    *testing.T
 	dest *httptest.Server // echoes requests
@@ -64,11 +64,11 @@ func newVault(t *testing.T, writeWait time.Duration) (*vaulttest.Vault, *httptes
 	}), dest
 }
 
-// inProcess returns a world whose clients call the vault directly.
-func inProcess(t *testing.T, writeWait time.Duration) *world {
+// inProcess returns a vault whose clients call the vault directly.
+func inProcess(t *testing.T, writeWait time.Duration) *apiVault {
 	t.Helper()
 	v, dest := newVault(t, writeWait)
-	w := &world{Vault: v, t: t, dest: dest}
+	w := &apiVault{Vault: v, t: t, dest: dest}
 	w.as = func(key string) vault.API {
 		c := must.Get(v.Authenticate(t.Context(), key))(t)
 		return c.From("127.0.0.1") // the origin of calls through the server
@@ -76,18 +76,18 @@ func inProcess(t *testing.T, writeWait time.Duration) *world {
 	return w.open()
 }
 
-// overHTTP returns a world whose clients use a server, over TLS.
-func overHTTP(t *testing.T, writeWait time.Duration) *world {
+// overHTTP returns a vault whose clients use a server, over TLS.
+func overHTTP(t *testing.T, writeWait time.Duration) *apiVault {
 	t.Helper()
 	v, dest := newVault(t, writeWait)
 	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, &httpserver.Options{RawProxy: true}))
 	t.Cleanup(srv.Close)
-	w := &world{Vault: v, t: t, dest: dest}
+	w := &apiVault{Vault: v, t: t, dest: dest}
 	w.as = func(key string) vault.API { return newClient(t, srv, key, nil) }
 	return w.open()
 }
 
-func (w *world) open() *world {
+func (w *apiVault) open() *apiVault {
 	w.public, w.private, w.management = w.as(w.PublicKey), w.as(w.PrivateKey), w.as(w.ManagementKey)
 	return w
 }
@@ -110,17 +110,17 @@ func newClient(t testing.TB, srv *httptest.Server, key string, opts *vaultclient
 }
 
 // saw records the result of a call.
-func (w *world) saw(call string, value any, err error) {
+func (w *apiVault) saw(call string, value any, err error) {
 	w.records = append(w.records, record{call, value, problemOf(err)})
 }
 
 // see returns a function that records the results of a call.
-func (w *world) see(call string) func(value any, err error) {
+func (w *apiVault) see(call string) func(value any, err error) {
 	return func(value any, err error) { w.saw(call, value, err) }
 }
 
 // token stores a token.
-func (w *world) token(p vault.TokenParams) {
+func (w *apiVault) token(p vault.TokenParams) {
 	w.t.Helper()
 	must.Get(w.Private.CreateToken(w.t.Context(), p))(w.t)
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// world is a site under test, and a record of everything that its shop
+// shopPage is a site under test, and a record of everything that its shop
 // received.
-type world struct {
+type shopPage struct {
 	*shop
 	t              *testing.T
 	page           string           // address of the shop
@@ -92,10 +92,10 @@ func (l *recordedListener) Accept() (net.Conn, error) {
 	return &recordedConn{conn, l.to}, nil
 }
 
-// newWorld serves a site until the test ends.
-func newWorld(t *testing.T) *world {
+// newShopPage serves a site until the test ends.
+func newShopPage(t *testing.T) *shopPage {
 	t.Helper()
-	w := &world{t: t, clock: new(atomic.Int64), received: &record{}, logs: &record{}}
+	w := &shopPage{t: t, clock: new(atomic.Int64), received: &record{}, logs: &record{}}
 	charges := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.charges.Add(1)
@@ -131,7 +131,7 @@ func newWorld(t *testing.T) *world {
 
 // recordedClient replaces the key of the shop's server, and returns a client that
 // records what it reads.
-func (w *world) recordedClient(v *vault.Vault) *vaultclient.Client {
+func (w *shopPage) recordedClient(v *vault.Vault) *vaultclient.Client {
 	w.t.Helper()
 	tenants := must.Get(v.ListTenants(w.t.Context(), vault.PageParams{Size: 1}))(w.t)
 	c := v.Tenant(tenants.Data[0].ID)
@@ -151,7 +151,7 @@ func (w *world) recordedClient(v *vault.Vault) *vaultclient.Client {
 }
 
 // orderPage creates an order and returns the address of its page.
-func (w *world) orderPage() string {
+func (w *shopPage) orderPage() string {
 	w.t.Helper()
 	res := must.Get(http.Get(w.page))(w.t)
 	res.Body.Close()
@@ -165,7 +165,7 @@ type answer struct {
 }
 
 // send sends a request and returns the response.
-func (w *world) send(method, url, key, body string) *answer {
+func (w *shopPage) send(method, url, key, body string) *answer {
 	w.t.Helper()
 	req := must.Get(http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body)))(w.t)
 	req.Header.Set("SVC-API-KEY", key)
@@ -177,7 +177,7 @@ func (w *world) send(method, url, key, body string) *answer {
 }
 
 // openSession opens a session as the page of an order does.
-func (w *world) openSession(order string) (vault.Session, *answer) {
+func (w *shopPage) openSession(order string) (vault.Session, *answer) {
 	w.t.Helper()
 	var s vault.Session
 	must.Do(w.t, vault.JSON(w.send("POST", w.vault.url+"/sessions", w.vault.publicKey, "").body).Decode(&s))
@@ -185,7 +185,7 @@ func (w *world) openSession(order string) (vault.Session, *answer) {
 }
 
 // newToken creates a token in a session for an order, as its page does.
-func (w *world) newToken(order, body string) string {
+func (w *shopPage) newToken(order, body string) string {
 	w.t.Helper()
 	session, res := w.openSession(order)
 	must.Same(w.t, fmt.Sprint("authorize: ", res.body), http.StatusNoContent, res.status)
@@ -195,7 +195,7 @@ func (w *world) newToken(order, body string) string {
 }
 
 // pay pays an order with a token as its page does.
-func (w *world) pay(order, token string) *answer {
+func (w *shopPage) pay(order, token string) *answer {
 	w.t.Helper()
 	return w.send("POST", order+"/payment", "", fmt.Sprintf(`{"token":%q}`, token))
 }

@@ -74,8 +74,8 @@ func (tr *tree) cover(from, to int64) []Hash {
 	return all
 }
 
-// world is a vault in memory with one tenant.
-type world struct {
+// modelVault is a vault in memory with one tenant.
+type modelVault struct {
 	t      testing.TB
 	signer note.Signer
 	vkey   string
@@ -93,8 +93,8 @@ type world struct {
 	pruned int64
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{
+func newModelVault(t testing.TB) *modelVault {
+	w := &modelVault{
 		t: t, origin: testOrigin, tenant: uuid.MustParse("01900000-0000-7000-8000-00000000000a"),
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
@@ -104,8 +104,8 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// id returns an id with the world's time.
-func (w *world) id(n int64) (id uuid.UUID) {
+// id returns an id with the vault's time.
+func (w *modelVault) id(n int64) (id uuid.UUID) {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(w.now.UnixMilli()))
 	copy(id[:6], ms[2:])
@@ -115,7 +115,7 @@ func (w *world) id(n int64) (id uuid.UUID) {
 }
 
 // note appends an event and returns its index.
-func (w *world) note(e Event, show bool) int64 {
+func (w *modelVault) note(e Event, show bool) int64 {
 	w.now = w.now.Add(time.Second)
 	e.Time = w.now
 	if e.Kind == EventHead && len(w.heads) > 0 {
@@ -131,7 +131,7 @@ func (w *world) note(e Event, show bool) int64 {
 }
 
 // enter appends an entry to the log.
-func (w *world) enter(kind Kind) {
+func (w *modelVault) enter(kind Kind) {
 	w.now = w.now.Add(time.Minute)
 	n := w.log.size
 	e := Entry{
@@ -150,27 +150,27 @@ func (w *world) enter(kind Kind) {
 }
 
 // checkpoint appends a head of the log and returns a signed note.
-func (w *world) checkpoint() []byte {
+func (w *modelVault) checkpoint() []byte {
 	head := w.note(Event{Kind: EventHead, Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}, false)
 	w.heads = append(w.heads, head)
 	w.sizes = append(w.sizes, w.vault.size)
 	return w.sign(&Checkpoint{w.origin, w.vault.size, w.vault.root(w.vault.size)})
 }
 
-func (w *world) tenantNote() []byte {
+func (w *modelVault) tenantNote() []byte {
 	return w.sign(&Checkpoint{TenantOrigin(w.origin, w.tenant), w.log.size, w.log.root(w.log.size)})
 }
 
-func (w *world) sign(c *Checkpoint) []byte {
+func (w *modelVault) sign(c *Checkpoint) []byte {
 	return must.Get(c.Sign(w.signer))(w.t)
 }
 
-func (w *world) proven(index int64) Proven {
+func (w *modelVault) proven(index int64) Proven {
 	return Proven{w.bodies[index], index, w.vault.prove(w.vault.size, index)}
 }
 
 // bundle exports the log.
-func (w *world) bundle() []byte {
+func (w *modelVault) bundle() []byte {
 	msg := w.checkpoint()
 	var b bytes.Buffer
 	out := NewWriter(&b)
@@ -207,7 +207,7 @@ func (w *world) bundle() []byte {
 	return b.Bytes()
 }
 
-func (w *world) proof(n int64) []byte {
+func (w *modelVault) proof(n int64) []byte {
 	msg := w.checkpoint()
 	p := Proof{
 		Index: n, Hashes: w.log.prove(w.log.size, n), Note: w.tenantNote(),
@@ -217,7 +217,7 @@ func (w *world) proof(n int64) []byte {
 }
 
 // erase removes the person from an entry.
-func (w *world) erase(n int64) {
+func (w *modelVault) erase(n int64) {
 	l := &w.leaves[n]
 	left := l.Entry.redacted()
 	index := w.note(Event{Kind: EventErased, Tenant: w.tenant, Entry: l.ID, After: left.Commit(w.tenant, Mac{})}, false)
@@ -228,7 +228,7 @@ func (w *world) erase(n int64) {
 
 // proveErased updates the proofs of erased entries to the size of the next
 // bundle.
-func (w *world) proveErased() {
+func (w *modelVault) proveErased() {
 	size := w.vault.size + 1 // the next bundle appends a head
 	copyOf := tree{append([]Hash{}, w.vault.hashes...), w.vault.size}
 	e := Event{
@@ -243,9 +243,9 @@ func (w *world) proveErased() {
 	}
 }
 
-// full returns a world with every case that a bundle can have.
-func full(t testing.TB) *world {
-	w := newWorld(t)
+// full returns a vault with every case that a bundle can have.
+func full(t testing.TB) *modelVault {
+	w := newModelVault(t)
 	for range 3 {
 		w.enter(KindImported)
 	}
