@@ -136,7 +136,7 @@ type again map[uuid.UUID]*history
 // history is what was withdrawn and what was changed.
 type history struct {
 	withdrawn
-	changed map[Held]change
+	changed map[Held]*changes
 }
 
 // line is a line of a file: the header of a bundle, a leaf of a bundle, or an entry
@@ -212,7 +212,7 @@ func (a again) read(file io.ReadSeeker, key string) error {
 		case l.Entry != nil:
 			a.add(tenant, l.Entry)
 		case tenant == uuid.UUID{}:
-			if l.EntityID == "" || l.TenantID == (uuid.UUID{}) {
+			if l.EntityID == "" || l.TenantID == (uuid.UUID{}) || l.ID == (uuid.UUID{}) {
 				return errLines
 			}
 			a.add(l.TenantID, &l.entry)
@@ -264,7 +264,7 @@ func (a again) add(tenant uuid.UUID, e *entry) {
 // of returns the history of a tenant.
 func (a again) of(tenant uuid.UUID) *history {
 	if a[tenant] == nil {
-		a[tenant] = &history{withdrawn{}, map[Held]change{}}
+		a[tenant] = &history{withdrawn{}, map[Held]*changes{}}
 	}
 	return a[tenant]
 }

@@ -21,12 +21,16 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// change is the last change of an entity in the files. Without evidence its entry
-// has no revision, and then the time decides.
-type change struct {
+// changes are what the files say about the changes of an entity.
+type changes struct {
+	revision int64     // the highest
+	at       time.Time // of the last one
+	entries  map[uuid.UUID]logged
+}
+
+// logged is a change as its entry has it. Without evidence it has no revision.
+type logged struct {
 	revision int64
-	entry    uuid.UUID // of the revision
-	entered  time.Time
 	at       time.Time
 }
 
@@ -38,29 +42,56 @@ func (h *history) change(tenant uuid.UUID, e *entry) {
 	}
 	held := Held{tenant, e.EntityType, id}
 	revision, _ := audit.Revision(e.Message)
-	last := h.changed[held]
-	if e.CreatedAt.After(last.at) {
-		last.at = e.CreatedAt
+	all := h.changed[held]
+	if all == nil {
+		all = &changes{entries: map[uuid.UUID]logged{}}
+		h.changed[held] = all
 	}
-	if revision > last.revision {
-		last.revision, last.entry, last.entered = revision, e.ID, e.CreatedAt
+	if e.CreatedAt.After(all.at) {
+		all.at = e.CreatedAt
 	}
-	h.changed[held] = last
+	all.revision = max(all.revision, revision)
+	all.entries[e.ID] = logged{revision, e.CreatedAt}
 }
 
-// missing reports whether the log of a restored database lacks the entry of a change. A
-// row that was changed after the restore may have the revision of the entry, or a higher
-// one, although it lacks the change. An entry that is older than all others may have
-// expired.
-func (c *change) missing(ctx context.Context, op *core.Op, held Held) (bool, error) {
+// lost reports whether a row lacks one of the changes. A row that was changed after the
+// restore may have the revision and the time of an entry, or later ones, although it lacks
+// the change. So the log of the database decides. Changes that a person has confirmed do
+// not count.
+func (c *changes) lost(ctx context.Context, op *core.Op, held Held, hold core.Hold, revision int64, modified time.Time) (bool, error) {
+	for id, e := range c.entries {
+		switch {
+		case e.revision > 0 && hold.Covers(e.revision):
+			continue
+		case e.revision > revision, e.revision == 0 && e.at.After(modified):
+			return true, nil
+		case e.revision == 0 && hold != 0: // the confirmation changed the row later
+			continue
+		}
+		if missing, err := e.missing(ctx, op, held, id); err != nil || missing {
+			return missing, err
+		}
+	}
+	return false, nil
+}
+
+// missing reports whether the log of a restored database lacks an entry. An entry that is
+// older than all others may have expired.
+func (e logged) missing(ctx context.Context, op *core.Op, held Held, id uuid.UUID) (bool, error) {
 	near := storage.LogFilter{
-		Tenant: op.TenantID(), EntityType: held.Type, EntityID: held.ID.String(), From: c.entered.Add(-time.Second), To: c.entered.Add(time.Second), Limit: 100,
+		Tenant: op.TenantID(), EntityType: held.Type, EntityID: held.ID.String(), From: e.at.Add(-time.Second), To: e.at.Add(time.Second), Limit: 100,
 	}
-	page, _, err := op.Vault.Store.ListLogs(ctx, near)
-	if err != nil || slices.ContainsFunc(page, func(l storage.Log) bool { return uuid.UUID(l.ID) == c.entry }) {
-		return false, err
+	for {
+		page, _, err := op.Vault.Store.ListLogs(ctx, near)
+		if err != nil || slices.ContainsFunc(page, func(l storage.Log) bool { return uuid.UUID(l.ID) == id }) {
+			return false, err
+		}
+		if len(page) < near.Limit {
+			break
+		}
+		near.Before = page[len(page)-1].ID
 	}
-	before, _, err := op.Vault.Store.ListLogs(ctx, storage.LogFilter{Tenant: op.TenantID(), To: c.entered, Limit: 1})
+	before, _, err := op.Vault.Store.ListLogs(ctx, storage.LogFilter{Tenant: op.TenantID(), To: e.at, Limit: 1})
 	return len(before) > 0, err
 }
 
@@ -131,7 +162,7 @@ func holdAgain(ctx context.Context, op *core.Op, h *history, p *AgainParams, out
 		for name := range kinds {
 			held := Held{op.Tenant(), name, id}
 			if _, ok := h.changed[held]; !ok {
-				h.changed[held] = change{}
+				h.changed[held] = &changes{}
 			}
 		}
 	}
@@ -153,7 +184,7 @@ func holdAgain(ctx context.Context, op *core.Op, h *history, p *AgainParams, out
 	return nil
 }
 
-func holdOne(ctx context.Context, op *core.Op, held Held, last change, p *AgainParams, out *ErasedAgain) error {
+func holdOne(ctx context.Context, op *core.Op, held Held, changed *changes, p *AgainParams, out *ErasedAgain) error {
 	rec, err := op.Record(ctx, held.Type, held.ID)
 	if err != nil {
 		return err
@@ -170,19 +201,11 @@ func holdOne(ctx context.Context, op *core.Op, held Held, last change, p *AgainP
 	if err != nil {
 		return err
 	}
-	older := last.at.After(modified)
-	switch {
-	case hold.Covers(last.revision) && last.revision > 0:
-		older = false
-	case last.revision > 0:
-		older = last.revision > revision
-		if !older && last.entry != (uuid.UUID{}) {
-			if older, err = last.missing(ctx, op, held); err != nil {
-				return err
-			}
-		}
+	older, err := changed.lost(ctx, op, held, hold, revision, modified)
+	if err != nil {
+		return err
 	}
-	logged := max(last.revision, revision, 1)
+	logged := max(changed.revision, revision, 1)
 	list, to, message := &out.Suspended, core.Hold(logged), audit.Suspended
 	switch keep := slices.Contains(p.Keep, held.ID); {
 	case keep && (older || hold.Suspended()):

@@ -214,25 +214,38 @@ func TestEraseAgainDoesNotBelieveColumns(t *testing.T) {
 }
 
 // Changes after the restore give a row the revisions that the log had already. They do
-// not hide that the row lacks the changes before.
+// not hide that the row lacks the changes before, also in the log of a sink that went on
+// after the restore.
 func TestEraseAgainAfterFurtherChanges(t *testing.T) {
 	t.Parallel()
-	o, log := newOlder(t, true)
-	ctx := t.Context()
-	for _, name := range []string{`{"name":"x"}`, `{"name":"y"}`} {
-		must.Get(o.owner().PatchApplication(ctx, o.app.ID, vault.JSON(name)))(t)
-		must.Get(o.owner().PatchProxy(ctx, o.proxy.ID, vault.JSON(name)))(t)
-		must.Get(o.owner().PatchReactor(ctx, o.reactor.ID, vault.JSON(name)))(t)
+	for name, test := range map[string]struct{ evident, wentOn bool }{
+		"with evidence": {true, false}, "with evidence, a sink that went on": {true, true},
+		"without": {false, false}, "without, a sink that went on": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, log := newOlder(t, test.evident)
+			ctx := t.Context()
+			o.clock.Advance(time.Minute)
+			for _, name := range []string{`{"name":"x"}`, `{"name":"y"}`} {
+				must.Get(o.owner().PatchApplication(ctx, o.app.ID, vault.JSON(name)))(t)
+				must.Get(o.owner().PatchProxy(ctx, o.proxy.ID, vault.JSON(name)))(t)
+				must.Get(o.owner().PatchReactor(ctx, o.reactor.ID, vault.JSON(name)))(t)
+			}
+			r := &restored{Vault: o.Vault, t: t, tenant: o.tenant}
+			must.Same(t, "suspended with the log of this database", len(must.Get(o.again(r.log()))(t).Suspended), 0)
+			if test.wentOn {
+				log = append(log, r.log()...)
+			}
+			done := must.Get(o.again(log))(t)
+			must.Same(t, "suspended", len(done.Suspended), 3)
+			must.Match(t, "the application", o.uses()["application"], vault.ErrForbidden)
+			must.Same(t, "suspended by a second call", len(must.Get(o.again(log))(t).Suspended), 0)
+			must.Get(o.again(log, o.app.ID))(t)
+			must.Match(t, "the application", o.uses()["application"], nil)
+			must.Same(t, "suspended after the confirmation", len(must.Get(o.again(log))(t).Suspended), 0)
+		})
 	}
-	done := must.Get(o.again(log))(t)
-	must.Same(t, "suspended", len(done.Suspended), 3)
-	must.Match(t, "the application", o.uses()["application"], vault.ErrForbidden)
-	must.Same(t, "suspended by a second call", len(must.Get(o.again(log))(t).Suspended), 0)
-	must.Get(o.again(log, o.app.ID))(t)
-	must.Match(t, "the application", o.uses()["application"], nil)
-	must.Same(t, "suspended after the confirmation", len(must.Get(o.again(log))(t).Suspended), 0)
-	r := &restored{Vault: o.Vault, t: t, tenant: o.tenant}
-	must.Same(t, "suspended with the log of this database", len(must.Get(o.again(r.log()))(t).Suspended), 0)
 }
 
 // An entity that is kept from the start is confirmed, and never suspended.
