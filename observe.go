@@ -289,9 +289,8 @@ type DataKeyStats struct {
 	// State is pending until every node knows the key, primary while it seals,
 	// retired while it only opens what it sealed, and then destroyed: see
 	// [Vault.RotateDataKeys].
-	State string `json:"state"`
-	// CreatedAt is zero for a key that an earlier version of this package made.
-	CreatedAt time.Time `json:"created_at,omitzero"`
+	State     string    `json:"state"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // Stats returns figures about the tenant. They come from counters, so the cost does

@@ -55,11 +55,10 @@ type OwnKey struct {
 }
 
 type dataKey struct {
-	Version int    `json:"version"`
-	State   State  `json:"state"`
-	Key     []byte `json:"key,omitempty"`
-	// Created is zero for a key of an earlier version of this package.
-	Created time.Time `json:"created,omitzero"`
+	Version int       `json:"version"`
+	State   State     `json:"state"`
+	Key     []byte    `json:"key,omitempty"`
+	Created time.Time `json:"created"`
 
 	aead AEAD
 }
@@ -93,11 +92,10 @@ func newRing(keys []dataKey, index []byte, revision int64) (*Ring, error) {
 
 // stored is the wrapped form of a ring.
 type stored struct {
-	Keys  []dataKey `json:"keys"`
-	Index []byte    `json:"index"`
-	Front *stored   `json:"front,omitempty"`
-	// Revision is zero for a ring of an earlier version of this package.
-	Revision int64 `json:"revision,omitempty"`
+	Keys     []dataKey `json:"keys"`
+	Index    []byte    `json:"index"`
+	Front    *stored   `json:"front,omitempty"`
+	Revision int64     `json:"revision"`
 }
 
 // ring returns the ring in its usable form.
