@@ -94,12 +94,6 @@ func (p *pass) age(now time.Time) time.Duration {
 	return now.Sub(p.done)
 }
 
-// leased reports whether the node that verifies may be at work. A node whose clock is far
-// ahead does not keep the others from verifying.
-func (p *pass) leased(now time.Time) bool {
-	return p.runs && p.at.Add(passLease).After(now) && !p.at.After(now.Add(maxClockAhead))
-}
-
 const (
 	// passLease is how long a node that verifies may be silent.
 	passLease = 5 * time.Minute
@@ -136,14 +130,14 @@ func (l *Ledger) continuePass(ctx context.Context, interval time.Duration) error
 		failed = l.refresh(ctx)
 	}
 	r := &running{l: l, is: l.vault.tenants.pass, alone: failed != nil}
-	own := l.vault.verified
+	own, now := l.vault.verified, l.c.Now()
+	alive := l.saw.alive(r.is, now)
 	l.mu.Unlock()
-	now := l.c.Now()
 	r.fresh = now.Sub(own) < interval
 	switch is := &r.is; {
 	case failed != nil && !errors.Is(failed, ErrSuspended) && !errors.Is(failed, ErrTampered):
 		return failed
-	case r.alone && r.fresh, is.owner != l.id && is.leased(now), !is.runs && is.age(now) < interval:
+	case r.alone && r.fresh, is.owner != l.id && alive, !is.runs && is.age(now) < interval:
 		return nil
 	}
 	r.next = evidence.Event{Kind: evidence.EventVerified, ID: l.id, Began: now}
@@ -274,6 +268,21 @@ func (l *Ledger) pauses(ctx context.Context) func() {
 type watched struct {
 	pass pass
 	at   time.Time // when it last advanced, or was not due
+}
+
+// alive reports whether a verification has advanced in the last minutes. A node trusts its
+// own clock and what it has seen. It believes the time of a step only at its first look,
+// so that a node whose clock is ahead neither keeps the others from verifying nor takes
+// turns with them.
+func (w *watched) alive(is pass, now time.Time) bool {
+	switch {
+	case w.pass == is:
+	case w.at.IsZero() && is.at.Before(now):
+		*w = watched{is, is.at}
+	default:
+		*w = watched{is, now}
+	}
+	return is.runs && now.Sub(w.at) < passLease
 }
 
 // watchPass raises an alarm if the verification of everything, or the signing of

@@ -73,6 +73,7 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 		e          evidence.Event
 		runs       bool
 		continues  bool
+		waits      bool          // at the first look
 		recordedAt time.Duration // before now
 	}{
 		"another node verifies":         {e: evidence.Event{Began: now.Add(-time.Minute)}},
@@ -82,7 +83,7 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 		"the end is in the future":      {e: evidence.Event{Began: now.Add(-3 * time.Hour), Done: true}, runs: true, recordedAt: -2 * time.Hour},
 		"a clock ahead has begun it":    {e: evidence.Event{Began: now.Add(24 * time.Hour), Last: last}, runs: true, continues: true, recordedAt: passLease},
 		"a clock ahead has ended it":    {e: evidence.Event{Began: now.Add(24 * time.Hour), Done: true}, recordedAt: time.Minute},
-		"its last step is far ahead":    {e: evidence.Event{Began: now.Add(-time.Hour), Last: last}, runs: true, continues: true, recordedAt: -24 * time.Hour},
+		"its last step is far ahead":    {e: evidence.Event{Began: now.Add(-time.Hour), Last: last}, runs: true, continues: true, waits: true, recordedAt: -24 * time.Hour},
 		"the other has found something": {e: evidence.Event{Began: now.Add(-time.Hour), Last: last, Bad: true}, runs: true, continues: true, recordedAt: passLease},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +97,11 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 			r.advance(now.Sub(r.clock()))
 			node := r.open() // it learns of it from the tree
 			must.Do(t, node.verifyInBackground(t.Context(), time.Hour))
+			if test.waits {
+				must.Same(t, "the node has verified at its first look", false, node.vault.tenants.pass.owner == node.id)
+				r.advance(passLease)
+				must.Do(t, node.verifyInBackground(t.Context(), time.Hour))
+			}
 			is := node.vault.tenants.pass
 			must.Same(t, "the node has verified", test.runs, is.owner == node.id)
 			if !test.runs {
@@ -106,6 +112,44 @@ func TestBackgroundVerificationWaitsForItsTurn(t *testing.T) {
 			must.Same(t, "the end is known to others", is.done, r.open().Status().Verified)
 			must.Do(t, node.verifyInBackground(t.Context(), time.Hour))
 			must.Same(t, "the next one waits for the interval", true, is == node.vault.tenants.pass)
+		})
+	}
+}
+
+// A node leaves the verification to another node that advances, whatever the clock of the
+// other says, and continues it when the other is silent.
+func TestBackgroundVerificationBesideOtherClocks(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"far ahead": 24 * time.Hour, "ahead": 30 * time.Minute, "behind": -30 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, l, tenant := begun(t)
+			r.advance(time.Hour)
+			r.write(l, tenant, 1)
+			r.checkpoint(l)
+			node, other := r.open(), evidence.Event{Kind: evidence.EventVerified, ID: uuid.New(), Began: r.clock().Add(ahead)}
+			step := func() {
+				t.Helper()
+				r.advance(ahead)
+				other.Count++
+				must.Do(t, l.Record(t.Context(), other))
+				r.advance(time.Minute - ahead)
+			}
+			look := func() bool {
+				t.Helper()
+				must.Do(t, node.verifyInBackground(t.Context(), time.Hour))
+				return node.vault.tenants.pass.owner == node.id
+			}
+			step()
+			if look() != (ahead < 0) {
+				t.Error("the first look does not go by the time of the step")
+			}
+			for range 10 {
+				step()
+				must.Same(t, "the node has verified beside the other", false, look())
+			}
+			r.advance(passLease)
+			must.Same(t, "the node continues after the other", true, look())
 		})
 	}
 }

@@ -159,8 +159,9 @@ type Ledger struct {
 	signing atomic.Pointer[signing]
 	failing atomic.Pointer[time.Time] // since when the verification of everything fails; nil if it does not
 
-	mu     pace.Lock // guards vault, looked and anchored.compared
+	mu     pace.Lock // guards vault, saw, looked and anchored.compared
 	vault  vaultTree
+	saw    watched                // the verification of everything, when it was last looked at
 	looked *merkle.Frontier       // of the vault's tree, as far as its events were read
 	gone   sync.RWMutex           // held with mu to change vault.tenants.deleted, so that either suffices to read it
 	status atomic.Pointer[Status] // the last known
