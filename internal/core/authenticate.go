@@ -283,7 +283,11 @@ func (op *Op) readApplication(ctx context.Context, id uuid.UUID) (*Application, 
 
 func (op *Op) identifySession(ctx context.Context, rec *storage.Record) (*principal, error) {
 	var s Session
-	if err := op.OpenRecord(ctx, rec, &s); err != nil {
+	err := op.OpenRecord(ctx, rec, &s)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, fault.ErrUnauthenticated // ended since the lookup
+	}
+	if err != nil {
 		op.Vault.Logger.ErrorContext(ctx, "a session's record cannot be decrypted", "tenant", op.Tenant(), "error", err)
 		return nil, fault.ErrUnauthenticated
 	}

@@ -57,7 +57,7 @@ type recordKey struct {
 }
 
 // revisions holds the newest revision that this node has seen of each application,
-// reactor and proxy. The zero value is empty.
+// reactor and proxy, and the sessions that it has ended. The zero value is empty.
 type revisions struct {
 	mu   sync.Mutex
 	seen bounded.Map[recordKey, int64]
@@ -67,8 +67,8 @@ type revisions struct {
 // maxRevisions bounds the number of entries.
 const maxRevisions = 100_000
 
-// tracked reports whether nodes remember the revisions of a kind of records. They
-// do not track sessions, because any caller can create many of them.
+// tracked reports whether nodes remember the revisions of a kind of records. Of sessions
+// they remember only which ones were ended, because any caller can create many.
 func tracked(kind string) bool {
 	return kind == audit.Application || kind == audit.Reactor || kind == audit.Proxy
 }
@@ -112,7 +112,7 @@ func (op *Op) noteRevision(kind string, id storage.ID, revision int64) {
 	switch {
 	case op.tx != nil:
 		op.tx.noteWrote(id)
-	case tracked(kind):
+	case tracked(kind), kind == audit.Session && revision == goneRevision:
 		op.Afterwards(func() { op.Vault.revisions.note(recordKey{op.TenantID(), id, kind}, revision) })
 	}
 }
@@ -138,13 +138,13 @@ func (op *Op) checkRevision(ctx context.Context, rec *storage.Record, doc []byte
 	if err != nil || revision > rec.Rev {
 		return false, fault.ErrAltered
 	}
-	if !tracked(rec.Kind) {
+	key := recordKey{op.TenantID(), rec.ID, rec.Kind}
+	switch {
+	case !tracked(rec.Kind) && !op.Vault.revisions.isOlder(key, revision):
 		return false, nil
-	}
-	if op.tx != nil {
+	case op.tx != nil:
 		return false, op.checkInTx(ctx, rec, revision)
-	}
-	if op.Vault.revisions.note(recordKey{op.TenantID(), rec.ID, rec.Kind}, revision) {
+	case op.Vault.revisions.note(key, revision):
 		return false, nil
 	}
 	now, err := op.Vault.Store.Records(ctx, op.TenantID(), rec.Kind, []storage.ID{rec.ID})

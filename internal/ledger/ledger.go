@@ -112,7 +112,7 @@ type Config struct {
 
 	// Compare starts a comparison of a tenant's rows with its log. It may be
 	// nil.
-	Compare func(tenant uuid.UUID) Comparison
+	Compare func(ctx context.Context, tenant uuid.UUID) (Comparison, error)
 
 	// Instance identifies the server and copy of the database. It may be nil.
 	Instance func(ctx context.Context) (storage.Instance, error)

@@ -100,10 +100,12 @@ func (t *tenantCheck) run() (same bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	if t.l.c.Compare != nil {
-		t.rowsOf = t.l.c.Compare(t.id)
-	}
 	genuine := err == nil
+	if t.l.c.Compare != nil {
+		if t.rowsOf, err = t.l.c.Compare(t.ctx, t.id); err != nil {
+			return false, err
+		}
+	}
 	if !genuine {
 		t.tree.Size = h.size // the row may say anything
 	}

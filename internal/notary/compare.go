@@ -1,6 +1,7 @@
 package notary
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -28,29 +29,63 @@ type logged struct {
 	known    bool // the log has a revision or the deletion
 }
 
-// comparison compares the key ring, the applications, the reactors and the proxies
-// of a tenant with the revisions in its log.
+// comparison compares the key ring, the applications, the reactors, the proxies and the
+// sessions of a tenant with the revisions in its log.
 type comparison struct {
 	vault  *core.Vault
 	tenant uuid.UUID
 	ring   logged
 	rows   map[string]map[storage.ID]logged // by kind
+	// sessions are in the database, in order. Others are not compared, because a log may
+	// have many more.
+	sessions []storage.ID
 }
 
 // compare starts a comparison of a tenant's rows with its log.
-func (k *Keeper) compare(tenant uuid.UUID) ledger.Comparison {
-	return &comparison{vault: k.vault, tenant: tenant, ring: logged{index: -1}, rows: map[string]map[storage.ID]logged{
-		audit.Application: {}, audit.Reactor: {}, audit.Proxy: {},
+func (k *Keeper) compare(ctx context.Context, tenant uuid.UUID) (ledger.Comparison, error) {
+	c := newComparison(k.vault, tenant)
+	for rec, err := range storage.AllRecords(ctx, k.vault.Store, storage.RecordFilter{Tenant: storage.ID(tenant), Kind: audit.Session, Limit: comparedRows}) {
+		if err != nil {
+			return nil, err
+		}
+		c.sessions = append(c.sessions, rec.ID)
+	}
+	slices.SortFunc(c.sessions, compareIDs)
+	return c, nil
+}
+
+func newComparison(v *core.Vault, tenant uuid.UUID) *comparison {
+	return &comparison{vault: v, tenant: tenant, ring: logged{index: -1}, rows: map[string]map[storage.ID]logged{
+		audit.Application: {}, audit.Session: {}, audit.Reactor: {}, audit.Proxy: {},
 	}}
+}
+
+func compareIDs(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
+
+// sessionRevision returns the revision of a session in an entry. The entries of sessions
+// name none: a session is created, and then authorized once.
+func sessionRevision(operation string) (revision int64, ok bool) {
+	switch operation {
+	case audit.Create:
+		return 0, true
+	case audit.Authorize:
+		return 1, true
+	default:
+		return 0, false
+	}
 }
 
 // Entry adds an entry of the log. Entries of changes that were made while evidence
 // was off have no revision, so a row may be newer than its newest entry.
 func (c *comparison) Entry(index int64, e *evidence.Entry) {
 	revision, ok := audit.Revision(e.Message)
+	if e.EntityType == audit.Session {
+		revision, ok = sessionRevision(e.Operation)
+	}
 	now := logged{index, *e, revision, e.Operation == audit.Delete || e.Operation == audit.Expire, true}
 	id, err := uuid.Parse(e.EntityID)
 	switch of := c.rows[e.EntityType]; {
+	case e.EntityType == audit.Session && !c.exists(storage.ID(id)):
 	case e.EntityType == audit.Tenant && ok:
 		c.ring.add(now)
 	case of != nil && err == nil && (ok || now.deleted):
@@ -58,6 +93,12 @@ func (c *comparison) Entry(index int64, e *evidence.Entry) {
 		was.add(now)
 		of[storage.ID(id)] = was
 	}
+}
+
+// exists reports whether the database has a session.
+func (c *comparison) exists(session storage.ID) bool {
+	_, ok := slices.BinarySearchFunc(c.sessions, session, compareIDs)
+	return ok
 }
 
 // add takes in a later entry about the row.
@@ -70,10 +111,10 @@ func (l *logged) add(now logged) {
 // Behind returns the rows that contradict the log: a row must have the newest
 // revision of the log or a newer one, and a deleted row must not exist.
 func (c *comparison) Behind(ctx context.Context) ([]evidence.Finding, error) {
-	kinds := []string{audit.Application, audit.Reactor, audit.Proxy}
+	kinds := []string{audit.Application, audit.Session, audit.Reactor, audit.Proxy}
 	state, err := c.vault.Tenants.Reload(ctx, c.tenant)
 	if core.KeyDenied(err) { // the others do not open
-		kinds = kinds[:1]
+		kinds = kinds[:2]
 		state, err = c.vault.Tenants.Front(ctx, c.tenant)
 	}
 	if core.Unreadable(err) { // it was altered, or this node has used a newer ring
@@ -119,6 +160,9 @@ func (c *comparison) records(ctx context.Context, op *core.Op, kind string) (fou
 			byID[recs[i].ID] = &recs[i]
 		}
 		for _, id := range some {
+			if kind == audit.Session && byID[id] == nil {
+				continue // it has ended during the verification
+			}
 			verdict, err := c.judge(ctx, op, c.rows[kind][id], byID[id])
 			if err != nil {
 				return nil, err

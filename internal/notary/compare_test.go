@@ -33,7 +33,7 @@ func TestHighestRevisionOrDeletionCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, id := (&Keeper{}).compare(uuid.New()).(*comparison), uuid.New()
+			c, id := newComparison(nil, uuid.New()), uuid.New()
 			for i, e := range test.entries {
 				e.EntityType, e.EntityID = audit.Application, id.String()
 				c.Entry(int64(i), &e)

@@ -175,7 +175,11 @@ func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *
 		return nil, nil, errUnknownNonce
 	}
 	s := &core.Session{}
-	if err := op.OpenRecord(ctx, &rec, s); err != nil {
+	err = op.OpenRecord(ctx, &rec, s)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, nil, errUnknownNonce // ended since the lookup
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	_, end, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
@@ -244,7 +248,7 @@ func addAlive(ctx context.Context, op *core.Op, alive []Info, rec *storage.Recor
 		_, err = op.IdentifySession(ctx, rec)
 	}
 	switch {
-	case errors.Is(err, fault.ErrUnauthenticated), errors.Is(err, fault.ErrForbidden): // ended, or suspended
+	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrUnauthenticated), errors.Is(err, fault.ErrForbidden): // ended, or suspended
 		return alive, nil
 	case core.Unreadable(err):
 		return append(alive, Info{ID: uuid.UUID(rec.ID), CreatedAt: rec.CreatedAt, Unreadable: true}), nil

@@ -230,3 +230,38 @@ func TestReadsAreNotCopied(t *testing.T) {
 		}
 	})
 }
+
+// A session that was ended stays ended for the node that ended it, and one from before its
+// authorization cannot be authorized again unseen. Verification finds both.
+func TestFormerSessionsAreFound(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		o, end := a.owners[0], a.clock.Now().Add(time.Hour)
+		public, _ := a.public()
+		s := must.Get(public.CreateSession(a.Context()))(a)
+		restore := a.putBack(o, "vault_records", "vault_lookups")
+		authorize := func() error {
+			return o.AuthorizeSession(a.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: end})
+		}
+		must.Do(a, authorize())
+		a.mustVerify()
+		id := must.Get(o.ListSessions(a.Context(), vault.PageParams{}))(a).Data[0].ID
+		restoreAuthorized := a.putBack(o, "vault_records", "vault_lookups")
+		restore()
+		must.Contain(a, "verification", inPlace(a, a.v), "session "+id.String())
+		restoreAuthorized()
+		a.mustVerify()
+
+		must.Do(a, o.DeleteSession(a.Context(), id))
+		restoreAuthorized()
+		a.clock.Advance(2 * time.Second)
+		a.heard.take()
+		if err := must.Err(a.v.Authenticate(a.Context(), s.SessionKey)); !errors.Is(err, vault.ErrUnauthenticated) {
+			a.Errorf("an ended session is accepted: %v", err)
+		}
+		must.Same(a, "alarms", []string{"rolled_back"}, a.heard.take())
+		must.Contain(a, "verification", inPlace(a, a.v), "session "+id.String())
+		a.node(nil)
+		must.Contain(a, "verification of another node", inPlace(a, a.v), "session "+id.String())
+	})
+}

@@ -61,6 +61,7 @@ const (
 	stays    = "accepted: rows without keys stay"
 	lists    = "accepted: wrong totals, and lists of the log that miss entries"
 	resumes  = "accepted: it runs early, late, again, or not at all"
+	logged   = "found, while the log has entries about its id"
 	named    = "accepted: the tool does not warn that two tenants had a name"
 )
 
@@ -91,7 +92,7 @@ var table = []line{
 	{"application_key", "the tenant's data key", "tenant, kind, id, hash of the key; the application lists its keys", [changes]string{unopened, "accepted: an older time of last use; a deleted key stays dead", unopened, "accepted: the key is unknown", unopened, "accepted: an older time of last use"}, nil},
 	record("reactor", numbered),
 	record("proxy", numbered),
-	{"session", "the tenant's data key", "tenant, kind, id, keys, expiry", [changes]string{unopened, "accepted, until it expires or the data keys are rotated", unopened, "accepted: the session ends", unopened, fails}, nil},
+	{"session", "the tenant's data key", "tenant, kind, id, keys, expiry, authorization and end in the log", [changes]string{logged, logged, logged, "accepted: the session ends", logged, fails}, numbered},
 	{"tenant", "the tenant's data key", "tenant, kind, id, name", [changes]string{found, "accepted: an older name and older settings", unopened, found, unopened, fails}, idleColumns("body")},
 	{"ring", "the root, which the master key wraps", "tenant, revision in the log", [changes]string{found, found, "no effect", found, "no effect", fails}, idleColumns("body")},
 	{root, "itself", "the number of wrappings", [changes]string{found, "accepted: a start needs the former master key", "no effect", found, "no effect", fails}, idleColumns("body")},
@@ -108,7 +109,6 @@ var table = []line{
 
 // record is the line of records whose revisions are logged.
 func record(kind string, idle func(*mixture, *logRow, *logRow, bool) bool) line {
-	const logged = "found, while the log has entries about its id"
 	return line{kind, "the tenant's data key", "tenant, kind, id, name, keys, expiry, revision in the log", all(logged, fails), idle}
 }
 

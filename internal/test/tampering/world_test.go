@@ -258,6 +258,8 @@ func (w *world) work(o *vault.Owner) {
 func (w *world) change(o *vault.Owner) {
 	w.Helper()
 	ctx := w.Context()
+	sessions := must.Get(o.ListSessions(ctx, vault.PageParams{}))(w)
+	must.Do(w, o.DeleteSession(ctx, sessions.Data[0].ID))
 	apps := must.Get(o.ListApplications(ctx, vault.ListApplicationsParams{}))(w)
 	public := must.Get(o.RegenerateKey(ctx, apps.Data[0].ID))(w) // the newest
 	w.used.remember(public)
