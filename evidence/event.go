@@ -53,7 +53,8 @@ const (
 	EventStarted EventKind = "evidence started"
 	EventStopped EventKind = "evidence stopped"
 	// EventErasure records the deletion of a person's tokens: Tenant, ID, Reason,
-	// Count.
+	// Count. If transactions of the application deleted them, each part has an event,
+	// with an Entry of its own.
 	EventErasure EventKind = "erasure"
 	// EventVerified records how far a verification of everything has come: ID, the
 	// node that verifies, Began, Last, Count (the leaves so far), Bad, Done.

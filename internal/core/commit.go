@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,9 +28,20 @@ type Ledger interface {
 	// Refuses reports whether a deleted tenant has come back.
 	Refuses(tenant uuid.UUID) bool
 	// RecordErasure enters an erasure of tokens in the vault's tree.
-	RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason string, count int64) error
+	RecordErasure(ctx context.Context, tenant uuid.UUID, e *RecordedErasure) error
 	// ErasedAgain records that erasures were repeated after a restore.
 	ErasedAgain(ctx context.Context, count int64) error
+}
+
+// RecordedErasure is an erasure as the vault's tree records it.
+type RecordedErasure struct {
+	ID     uuid.UUID
+	Reason string
+	Count  int64
+	// Part identifies a part of the erasure that a transaction of the application has
+	// committed, at Since or later. It is entered once. Zero means the whole erasure.
+	Part  uuid.UUID
+	Since time.Time
 }
 
 // writer is the part of a storage that writes changes.
@@ -121,9 +133,9 @@ func (op *Op) readExpected(ctx context.Context, from storage.ReadLogger, r *stor
 }
 
 // RecordErasure enters an erasure of tokens in the vault's tree, if evidence is on.
-func (op *Op) RecordErasure(ctx context.Context, id uuid.UUID, reason string, count int64) error {
+func (op *Op) RecordErasure(ctx context.Context, e *RecordedErasure) error {
 	if op.Vault.Ledger == nil {
 		return nil
 	}
-	return op.Vault.Ledger.RecordErasure(ctx, op.Tenant(), id, reason, count)
+	return op.Vault.Ledger.RecordErasure(ctx, op.Tenant(), e)
 }

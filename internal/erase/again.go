@@ -377,7 +377,7 @@ func eraseAgain(ctx context.Context, op *core.Op, erased map[string]time.Time, p
 	if err := complete(ctx, w.op, time.Time{}); err != nil {
 		return found, err
 	}
-	return found, w.op.RecordErasure(ctx, w.erasure.ID, reason, int64(found))
+	return found, w.op.RecordErasure(ctx, &core.RecordedErasure{ID: w.erasure.ID, Reason: reason, Count: int64(found)})
 }
 
 // pieceAgain erases the tokens with some ids that are older than their erasure.

@@ -92,8 +92,10 @@ func completeTenant(ctx context.Context, v *core.Vault, tenant storage.ID) error
 
 // completion completes the erasures of one tenant.
 type completion struct {
-	op   *core.Op
-	ids  map[string]bool
+	op *core.Op
+	// ids are the ids of erased tokens, with the time from which another token may have
+	// the id. A job that is newer does not depend on the erased token.
+	ids  map[string]time.Time
 	ords map[uuid.UUID]bool
 	old  []storage.RecordDelete // expired reminders
 	// until is when to stop. Zero means never.
@@ -106,7 +108,7 @@ var errLater = errors.New("vault: the rest is left to a sweep")
 // complete deletes everything that depends on the erased tokens of the
 // operation's tenant. If until is not zero, it stops at that time.
 func complete(ctx context.Context, op *core.Op, until time.Time) error {
-	s := &completion{op: op, ids: map[string]bool{}, ords: map[uuid.UUID]bool{}, until: until}
+	s := &completion{op: op, ids: map[string]time.Time{}, ords: map[uuid.UUID]bool{}, until: until}
 	err := s.run(ctx)
 	if errors.Is(err, errLater) {
 		return nil
@@ -150,13 +152,17 @@ func (s *completion) readReminders(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		free := rec.CreatedAt.Add(reminderLife)
 		for _, t := range n.Tokens {
-			s.ids[t.ID], s.ords[t.Ord] = true, true
+			s.ords[t.Ord] = true
+			if free.After(s.ids[t.ID]) {
+				s.ids[t.ID] = free
+			}
 		}
 		if err := s.record(ctx, rec, &n); err != nil {
 			return err
 		}
-		if !rec.CreatedAt.Add(reminderLife).After(s.op.Vault.Now()) {
+		if !free.After(s.op.Vault.Now()) {
 			s.old = append(s.old, storage.RecordDelete{Kind: KindReminder, ID: rec.ID, Rev: rec.Rev})
 		}
 	}
@@ -164,7 +170,8 @@ func (s *completion) readReminders(ctx context.Context) error {
 }
 
 // record enters the erasure of a committed transaction in the vault's tree. If
-// several nodes complete at the same time, only one of them enters it.
+// several nodes complete at the same time, only one of them enters it. A reminder that a
+// database writer puts back enters nothing, because the tree has its part of the erasure.
 func (s *completion) record(ctx context.Context, rec *storage.Record, n *reminder) error {
 	e := n.Erasure
 	if e == nil {
@@ -184,7 +191,7 @@ func (s *completion) record(ctx context.Context, rec *storage.Record, n *reminde
 	if err != nil {
 		return err
 	}
-	return s.op.RecordErasure(ctx, e.ID, e.Reason, int64(e.Count))
+	return s.op.RecordErasure(ctx, &core.RecordedErasure{ID: e.ID, Reason: e.Reason, Count: int64(e.Count), Part: uuid.UUID(rec.ID), Since: rec.CreatedAt})
 }
 
 // dropReminders deletes expired reminders. If several nodes complete at the same time,
@@ -269,7 +276,7 @@ func (s *completion) names(text []byte) bool {
 func (s *completion) has(doc any) bool {
 	switch x := doc.(type) {
 	case string:
-		return s.ids[x]
+		return !s.ids[x].IsZero()
 	case []any:
 		return slices.ContainsFunc(x, s.has)
 	case map[string]any:
@@ -314,7 +321,7 @@ func (s *completion) job(ctx context.Context, row *storage.Job) error {
 		if err != nil {
 			return err
 		}
-		if job == nil || !job.On(s.ords) && !s.expressed(job.Args) {
+		if job == nil || !job.On(s.ords) && !s.expressed(row, job.Args) {
 			return nil
 		}
 		ch := s.op.Change()
@@ -334,9 +341,9 @@ func (s *completion) job(ctx context.Context, row *storage.Job) error {
 	return fault.ErrFaster
 }
 
-// expressed reports whether arguments have an expression with an erased
+// expressed reports whether the arguments of a job have an expression with an erased
 // token.
-func (s *completion) expressed(args json.RawMessage) bool {
+func (s *completion) expressed(row *storage.Job, args json.RawMessage) bool {
 	if args == nil {
 		return false
 	}
@@ -348,5 +355,6 @@ func (s *completion) expressed(args json.RawMessage) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return s.ids[r.ID] })
+	queued := time.Unix(uuid.UUID(row.ID).Time().UnixTime())
+	return slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return s.ids[r.ID].After(queued) })
 }

@@ -59,6 +59,11 @@ type Erasure struct {
 	CreatedAt time.Time
 }
 
+// recorded returns the erasure as the vault's tree records it.
+func (e *Erasure) recorded() *core.RecordedErasure {
+	return &core.RecordedErasure{ID: e.ID, Reason: e.Reason, Count: int64(e.Count)}
+}
+
 func (p *Params) check() error {
 	bad := &form.Problems{}
 	switch {
@@ -122,7 +127,7 @@ func (w *work) finish(ctx context.Context, until time.Time) error {
 	if err := complete(ctx, w.op, until); err != nil {
 		return err
 	}
-	return w.op.RecordErasure(ctx, w.erasure.ID, w.erasure.Reason, int64(w.erasure.Count))
+	return w.op.RecordErasure(ctx, w.erasure.recorded())
 }
 
 // asked returns the tokens to erase.
@@ -272,5 +277,5 @@ func unopened(ctx context.Context, op *core.Op, p Params) (*Erasure, error) {
 			return nil, err
 		}
 	}
-	return &w.erasure, op.RecordErasure(ctx, w.erasure.ID, w.erasure.Reason, int64(w.erasure.Count))
+	return &w.erasure, op.RecordErasure(ctx, w.erasure.recorded())
 }

@@ -45,7 +45,8 @@
 //     (TestRowsAboutKeysDoNotSpeak, TestBundleIsNoOracle)
 //  12. States only move forward: the row of a tree has a revision, heads have the newest
 //     one, and a node remembers what it has seen. An older row is tampering, also at
-//     the same size. (TestRowOfAnOpenImport)
+//     the same size, or changes nothing.
+//     (TestRowOfAnOpenImport, TestFormerSessionsAreFound, TestFormerReminderChangesNothing)
 //  13. Verification does not believe itself: its progress says where to continue, and a
 //     verification that is due and does not advance is an alarm within an hour.
 //     (TestVerificationThatDoesNotAdvance)

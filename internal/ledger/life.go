@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/google/uuid"
@@ -125,9 +126,45 @@ func (s *growth) isGone(ctx context.Context, leaves []storage.Leaves) (bool, err
 	return len(rows) == 0, err
 }
 
-// RecordErasure records that a person's tokens were erased.
-func (l *Ledger) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason string, count int64) error {
-	return l.Record(ctx, evidence.Event{Kind: evidence.EventErasure, Tenant: tenant, ID: id, Reason: reason, Count: count})
+// RecordErasure records that a person's tokens were erased. An erasure that may have been
+// recorded already, at since or later, is recorded once. A zero time means that it is new.
+func (l *Ledger) RecordErasure(ctx context.Context, e evidence.Event, since time.Time) error {
+	e.Kind = evidence.EventErasure
+	if !since.IsZero() {
+		if known, err := l.hasErasure(ctx, &e, since); known || err != nil {
+			return err
+		}
+	}
+	return l.Record(ctx, e)
+}
+
+// hasErasure reports whether the vault's tree has an erasure, since a time.
+func (l *Ledger) hasErasure(ctx context.Context, e *evidence.Event, since time.Time) (has bool, err error) {
+	from, err := l.eventsSince(ctx, since.Add(-maxClockAhead))
+	if err != nil {
+		return false, err
+	}
+	about := storage.ID(e.Tenant)
+	err = l.eachEvent(ctx, storage.EventQuery{From: from, To: newest, About: &about}, func(_ int64, other *evidence.Event) {
+		has = has || other.Kind == e.Kind && other.ID == e.ID && other.Entry == e.Entry
+	})
+	return has, err
+}
+
+// eventsSince returns the index of the first event at a time or later.
+func (l *Ledger) eventsSince(ctx context.Context, at time.Time) (index int64, err error) {
+	l.mu.Lock()
+	size := l.vault.tree.Size
+	l.mu.Unlock()
+	found := sort.Search(int(size), func(i int) bool {
+		later := true // if the event cannot be read
+		failed := l.eachEvent(ctx, storage.EventQuery{From: int64(i), To: int64(i) + 1}, func(_ int64, e *evidence.Event) {
+			later = !e.Time.Before(at)
+		})
+		err = cmp.Or(err, failed)
+		return later
+	})
+	return int64(found), err
 }
 
 // ErasedAgain records that the erasures which a restore had undone were applied

@@ -377,7 +377,7 @@ func TestLostReads(t *testing.T) {
 func TestEventBeforeTheFirstEntryRaisesNoAlarm(t *testing.T) {
 	t.Parallel()
 	r, l, tenant := begun(t)
-	must.Do(t, l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3))
+	must.Do(t, l.RecordErasure(t.Context(), evidence.Event{Tenant: tenant, ID: r.id(), Reason: "asked for", Count: 3}, time.Time{}))
 	if len(r.all()) > 0 {
 		t.Error(r.all())
 	}

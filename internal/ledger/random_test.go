@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -68,7 +69,7 @@ func live(r *rig, program []byte) {
 		case 5: // a new node replaces the old one
 			nodes[b&1] = r.open()
 		case 6:
-			must.Do(r, l.RecordErasure(r.Context(), tenant, r.id(), "asked for", 1))
+			must.Do(r, l.RecordErasure(r.Context(), evidence.Event{Tenant: tenant, ID: r.id(), Reason: "asked for", Count: 1}, time.Time{}))
 		case 7:
 			must.Get(l.Sequence(r.Context(), tenant))(r)
 			model.follow(r, tenant) // before leaves are pruned

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/logs/audit"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -70,8 +71,8 @@ func withIDs(all []ledger.Expected, entries []storage.Log) []ledger.Expected {
 
 // RecordErasure enters an erasure of tokens in the vault's tree. A suspended or
 // tampered ledger does not prevent the erasure, because the log has it too.
-func (k *Keeper) RecordErasure(ctx context.Context, tenant, id uuid.UUID, reason string, count int64) error {
-	err := k.Ledger.RecordErasure(ctx, tenant, id, reason, count)
+func (k *Keeper) RecordErasure(ctx context.Context, tenant uuid.UUID, e *core.RecordedErasure) error {
+	err := k.Ledger.RecordErasure(ctx, evidence.Event{Tenant: tenant, ID: e.ID, Reason: e.Reason, Count: e.Count, Entry: e.Part}, e.Since)
 	if errors.Is(err, ledger.ErrSuspended) || errors.Is(err, ledger.ErrTampered) {
 		k.vault.Logger.ErrorContext(ctx, "an erasure is not recorded in the tree", "tenant_id", tenant, "error", err)
 		return nil

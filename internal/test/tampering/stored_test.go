@@ -265,3 +265,36 @@ func TestFormerSessionsAreFound(t *testing.T) {
 		must.Contain(a, "verification of another node", inPlace(a, a.v), "session "+id.String())
 	})
 }
+
+// The reminder of an erasure that is over, put back, changes nothing: the vault's tree has
+// the erasure once, and a job with a later token of the same id stays.
+func TestFormerReminderChangesNothing(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		o := a.owners[0]
+		create(a, o.Client, aText("gone"))
+		tx := must.Get(a.db.BeginTx(a.Context(), nil))(a)
+		must.Get(o.InTx(tx).EraseTokens(a.Context(), vault.EraseParams{IDs: []string{"gone"}, Reason: "case 9"}))(a)
+		must.Do(a, tx.Commit())
+		kept := a.rows("vault_records", "WHERE kind = 'erasure'")
+		must.Same(a, "reminders", 1, len(kept))
+		events := func() int {
+			must.Get(a.v.Checkpoint(a.Context()))(a)
+			return strings.Count(string(bundle(a, o)), `\"kind\":\"erasure\"`)
+		}
+		sweep(a, a.v)
+		must.Same(a, "events", 1, events())
+		a.clock.Advance(time.Hour)
+		sweep(a, a.v)
+		must.Same(a, "reminders after a sweep", 0, len(a.rows("vault_records", "WHERE kind = 'erasure'")))
+
+		create(a, o.Client, aText("gone"))
+		reactor := must.Get(o.CreateReactor(a.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = 1", Configuration: map[string]string{}}))(a)
+		must.Get(o.ReactAsync(a.Context(), reactor.ID, vault.ReactParams{Args: map[string]any{"a": "{{ gone }}"}, CallbackURL: "https://callback.example/"}))(a)
+		a.put(kept...)
+		sweep(a, a.v)
+		must.Same(a, "events after the reminder was put back", 1, events())
+		must.Same(a, "jobs", 1, len(must.Get(o.ListJobs(a.Context(), vault.ListJobsParams{}))(a)))
+		a.mustVerify()
+	})
+}

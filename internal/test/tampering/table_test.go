@@ -103,7 +103,7 @@ var table = []line{
 	{"own_key_state", "the vault's own key", "tenant, kind, times of the outage", all(twice, twice), nil},
 	{"sink", "nothing", "nothing", all(resends, resends), nil},
 	{"sink_cursor", "the tenant's data key", "tenant, kind, id", [changes]string{unopened, "accepted: entries are sent again", unopened, resends, unopened, "accepted: entries are sent again"}, nil},
-	{"erasure", "the tenant's data key", "tenant, kind, id", [changes]string{unopened, "accepted: an erasure is completed, and entered in the vault's tree, again", unopened, "accepted: a stored response with an erased token may stay", unopened, "accepted: a stored response with an erased token may stay"}, nil},
+	{"erasure", "the tenant's data key", "tenant, kind, id", [changes]string{unopened, "accepted: a stored response with a later token of the same id is not replayed", unopened, "accepted: a stored response with an erased token may stay", unopened, "accepted: a stored response with an erased token may stay"}, nil},
 	{"former_name", "keyed hash under the vault's own key", "name, tenant", all(named, named), nil},
 }
 
