@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/pace"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -22,7 +23,7 @@ func TestBackoffOverAnHour(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_700_000_000, 0)
 	now := start
-	w := &worker{now: func() time.Time { return now }}
+	w := &worker{passing: pace.NewLock(), now: func() time.Time { return now }}
 	attempts := 0
 	for now.Sub(start) < time.Hour {
 		_ = w.fail(uuid.UUID{}, errors.New("out of reach"))
@@ -49,7 +50,7 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 48 * time.Hour: time.Hour} {
-		w := &worker{now: func() time.Time { return now }}
+		w := &worker{passing: pace.NewLock(), now: func() time.Time { return now }}
 		_ = w.fail(uuid.UUID{}, waitError(asked))
 		must.Same(t, fmt.Sprintf("Retry-After %v: got a pause", asked), want, w.rest())
 	}
