@@ -105,6 +105,7 @@ func TestLanguagesAndLook(t *testing.T) {
 	f := p.frame()
 	must.Same(t, "labels", "Kartennummer,Gültig bis,Prüfnummer", f.Value(`[...document.querySelectorAll('label')].map((l) => l.textContent).join()`))
 	must.Same(t, "rows", "2,1 rtl de true", f.Value(`[...document.querySelectorAll('.row')].map((r) => r.children.length).join() + ' ' + document.dir + ' ' + document.documentElement.lang + ' ' + document.querySelector('input').matches(':disabled')`))
+	must.Same(t, "a German text from right to left", "plaintext right", f.Value(`(() => { const {unicodeBidi, textAlign} = getComputedStyle(document.querySelector('.error')); return unicodeBidi + ' ' + textAlign })()`))
 	p.Run(`el.texts = {labels: {number: 'N°'}, messages: {cvc_required: 'Bitte'}}; el.look = {base: {color: 'rgb(1, 2, 3)', 'font-size': '20px'}, placeholder: {color: 'red'}}; el.disabled = false; el.lang = 'en'`)
 	f.Await(`document.querySelector('label').textContent === 'N°' && document.documentElement.lang === 'en'`)
 	must.Same(t, "look", "rgb(1, 2, 3) 20px rgb(255, 0, 0)", f.Value(`(() => { const i = document.querySelector('input'); return [getComputedStyle(i).color, getComputedStyle(i).fontSize, getComputedStyle(i, '::placeholder').color].join(' ') })()`))
