@@ -63,6 +63,7 @@ func TestHostilePage(t *testing.T) {
 			}
 			must.Lack(t, "what a second port is told", record, "second port: ")
 			must.Same(t, "bin", showBIN, strings.Contains(record, "bin: "+secretNumber[:6]))
+			must.Same(t, "what objects of the frame inherit", "0 undefined", p.frame().Value(`Object.keys(Object.prototype).length + ' ' + {}.polluted`))
 			noDigits(t, record, secretNumber, showBIN)
 			for _, secret := range []string{"key_sess", "session_key", "fingerprint", "835"} {
 				for line := range strings.Lines(record) {
@@ -283,4 +284,46 @@ func TestOnlyListedOriginsEmbedTheFrame(t *testing.T) {
 	p.Provoked = true
 	<-loads
 	must.Same(t, "loads of the frame's script", 0, scripts)
+}
+
+// TestOnlyThePageAroundTheFrameGetsItsPort has other windows of a listed origin offer a port:
+// a frame beside the frame, and a page that has opened it as a window.
+func TestOnlyThePageAroundTheFrameGetsItsPort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.policy = ""
+	offer := `(() => { const c = new MessageChannel(); const all = parent.answers; c.port1.onmessage = ({data}) => all.push([NAME, data.is].join(' '));
+		parent.target.postMessage('vault-elements', '*', [c.port2]); c.port1.postMessage({do: 'setup', kind: 'card'}) })()`
+	p := w.load(desktop, "<!doctype html><title>Page</title>")
+	p.Run(`window.answers = []; window.made = document.createElement('iframe'); made.src = '` + w.el.URL + `/frame'; window.beside = document.createElement('iframe');
+		made.onload = () => { window.target = made.contentWindow; document.body.append(beside);
+			beside.contentWindow.eval(` + strconv.Quote(strings.ReplaceAll(offer, "NAME", `'beside'`)) + `); eval(` + strconv.Quote(strings.ReplaceAll(offer, "NAME", `'parent'`)) + `) };
+		document.body.append(made)`)
+	p.Await(`answers.includes('parent ready')`)
+	must.Same(t, "who got an answer", "", p.Value(`answers.filter((a) => !a.startsWith('parent ')).join()`))
+
+	// The headers of the frame part a window from the page that has opened it.
+	p.Window(w.el.URL + "/frame")
+	p.Await(`opened.closed`)
+
+	// A browser that does not know this header.
+	strip := func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(withoutOpenerPolicy{rw}, r)
+	}
+	w.around.Store(&strip)
+	f := p.Window(w.el.URL + "/frame#window")
+	p.Run(`window.target = opened; 0`)
+	f.Await(`document.readyState === 'complete'`)
+	f.Run(`window.offers = 0; addEventListener('message', () => { offers += 1 })`)
+	p.Run(strings.ReplaceAll(offer, "NAME", `'opener'`))
+	f.Await(`window.offers === 1`)
+	must.Same(t, "the port of a window", "null", f.Value(`String(port)`))
+}
+
+// withoutOpenerPolicy leaves a header out.
+type withoutOpenerPolicy struct{ http.ResponseWriter }
+
+func (w withoutOpenerPolicy) Write(text []byte) (int, error) {
+	w.Header().Del("Cross-Origin-Opener-Policy")
+	return w.ResponseWriter.Write(text)
 }

@@ -96,6 +96,17 @@
     return window.root;
   };
 
+  // Properties that every object of the page inherits.
+  for (const name of ['authorize', 'bin', 'code', 'cvc', 'data', 'detail', 'do', 'expiry', 'fields', 'id', 'is', 'key', 'last4', 'nonce', 'number', 'session_key', 'text', 'token', 'user']) {
+    Object.defineProperty(Object.prototype, name, {
+      configurable: true, get: () => undefined,
+      set(value) {
+        record(`set ${name}`, value);
+        Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
+      },
+    });
+  }
+
   // Events of the page.
   for (const name of ['message', 'messageerror', 'keydown', 'keyup', 'keypress', 'beforeinput', 'input', 'change', 'paste', 'copy', 'cut', 'select',
     'selectionchange', 'compositionupdate', 'focusin', 'focusout', 'blur', 'focus', 'scroll', 'resize', 'drop', 'dragover', 'dragstart', 'pointermove',
@@ -151,7 +162,9 @@
     if (!settings) return;
     for (const message of [{ do: 'set', rows: 7, texts: 7, look: 7 }, { do: 'set', rows: [7, [{}]], texts: null, look: { base: null } }, { do: 'set' }, {
       do: 'set', key: 7, rows: [['__proto__', 'number', 'expiry', 'cvc']], texts: { labels: { number: 'x'.repeat(300) } }, look: { base: { color: 'red; background: url(https://evil.example)' } },
-    }]) {
+    }, ...['{"do":"set","rows":[["constructor","__proto__"]],"texts":{"__proto__":{"labels":{"number":"x"}}},"look":{"__proto__":{"base":{"color":"red"}}}}',
+      '{"__proto__":{"do":"call","id":82,"name":"tokenize"}}', '{"do":"call","id":83,"name":"tokenize","args":{"metadata":{"__proto__":{"a":"b"}}}}',
+      '{"do":"call","id":84,"name":"tokenize","args":{"__proto__":{"metadata":7},"constructor":{"prototype":{"polluted":"yes"}}}}'].map((message) => JSON.parse(message))]) {
       port.postMessage(message);
     }
   };

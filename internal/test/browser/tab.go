@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
@@ -125,6 +126,26 @@ func (p *Tab) Frames(address string) (all []*Tab) {
 		all = append(all, f)
 	}
 	return all
+}
+
+// Window opens a window, as a click in the page could, and returns its document. The page has
+// the window as window.opened.
+func (p *Tab) Window(address string) *Tab {
+	p.T.Helper()
+	p.Do(chromedp.Evaluate[chromedp.Void](`window.opened = open('`+address+`'); 0`, func(e *runtime.EvaluateParams) { e.UserGesture = new(true) }))
+	ctx, cancel := p.patient()
+	defer cancel()
+	for {
+		for _, found := range must.Get(chromedp.Targets(ctx))(p.T) {
+			if found.URL != address || found.Type != "page" {
+				continue
+			}
+			at, cancel := chromedp.NewContext(p.Ctx, chromedp.WithTargetID(found.TargetID))
+			p.T.Cleanup(cancel)
+			must.Do(p.T, chromedp.Do(at)) // attaches for the whole test
+			return &Tab{T: p.T, Ctx: at, hidden: true}
+		}
+	}
 }
 
 // Complaints returns the warnings and errors in the console.
