@@ -1,10 +1,18 @@
 package relay
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strings"
 	"unicode/utf8"
 )
+
+// isBasic reports whether a value of Authorization has the scheme Basic. Expressions are
+// then filled in only within its base64.
+func isBasic(value string) bool {
+	scheme, _, _ := strings.Cut(strings.ReplaceAll(value, "\t", " "), " ")
+	return strings.EqualFold(scheme, "Basic")
+}
 
 // basicText returns the plain text of a value of Authorization with the scheme Basic,
 // and where its base64 begins. The base64 must be canonical, and the text must be
@@ -13,10 +21,10 @@ func basicText(value string) (text string, at int, ok bool) {
 	scheme, rest, _ := strings.Cut(value, " ")
 	encoded := strings.TrimLeft(rest, " ")
 	plain, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if !strings.EqualFold(scheme, "Basic") || err != nil || strings.ContainsAny(encoded, "\r\n") || !utf8.Valid(plain) {
+	if !strings.EqualFold(scheme, "Basic") || err != nil || strings.ContainsAny(encoded, "\r\n") || !utf8.Valid(plain) || !bytes.ContainsRune(plain, ':') {
 		return "", 0, false
 	}
-	return string(plain), len(value) - len(encoded), strings.Contains(string(plain), ":")
+	return string(plain), len(value) - len(encoded), true
 }
 
 // base64Forms returns what base64 of any text that contains this one contains: for

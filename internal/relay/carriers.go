@@ -33,7 +33,8 @@ func HasExpressions(req *http.Request) bool {
 
 // mayFill reports whether the value of a header may have expressions.
 func mayFill(name, value string) bool {
-	if text, _, ok := basicText(value); ok && strings.EqualFold(name, "Authorization") {
+	if strings.EqualFold(name, "Authorization") && isBasic(value) {
+		text, _, _ := basicText(value)
 		return expr.HasExpression(text)
 	}
 	return expr.HasExpression(value)
@@ -75,8 +76,9 @@ func (r *Request) carriers() carriers {
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		for i, value := range has[name] {
 			b, s, text := &Body{raw: []byte(value)}, spot{end: len(value), path: jsonx.JoinName("headers", name), oneLine: true}, value
-			plain, at, basic := basicText(value)
-			if basic = basic && name == "Authorization"; basic {
+			basic := name == "Authorization" && isBasic(value)
+			if basic {
+				plain, at, _ := basicText(value)
 				s.start, s.encode, text = at, func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }, plain
 			}
 			if expr.HasExpression(text) && b.addText(s, text, nil) == nil {

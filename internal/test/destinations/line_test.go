@@ -2,12 +2,15 @@ package destinations_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -15,9 +18,11 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/given"
 	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // permits is an independent reading of a destination: a regular expression over the
@@ -159,6 +164,54 @@ func TestRedirectsAreJudged(t *testing.T) {
 	given.Same(t, "the last request", w.got.URL.Path, "/v1/charges")
 }
 
+// Stored proxies, the REST API and code are judged by the line that is sent, in which the
+// path of a proxy precedes the path of the caller.
+func TestOtherWaysAreJudgedByTheirLines(t *testing.T) {
+	t.Parallel()
+	var w *till
+	var method, path string
+	w = newTill(t, vault.Config{Runtime: given.Runtime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
+		_, err := host.Call(ctx, "proxy."+strings.ToLower(method), must.Get(json.Marshal(map[string]any{"proxyUrl": w.url + "/v1", "path": path, "detokenize": true, "body": "{{ card }}"}))(t))
+		return nil, err
+	})})
+	app := must.Get(w.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "A", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{bound(1, "/", "POST "+w.to+"/v1/charges/*")}}))(t)
+	key := given.Authenticated(t, w.Vault.Vault, app.Key)
+	x := must.Get(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: w.url + "/v1/"}))(t)
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: given.Code, ApplicationID: app.ID}))(t)
+	rest := httptest.NewServer(httpserver.Handler(w.Vault.Vault, nil))
+	defer rest.Close()
+	ways := map[string]func(){
+		"a stored proxy": func() {
+			call := cardCall()
+			call.Key, call.Method, call.Path = x.Key, method, path
+			_ = must.Err(w.charge(t.Context(), key, call)) // the destination tells
+		},
+		"/proxy": func() {
+			req := must.Get(http.NewRequestWithContext(t.Context(), method, rest.URL+"/proxy"+path, strings.NewReader(cardExpression)))(t)
+			req.Header = http.Header{"Content-Type": {"application/json"}, "Svc-Api-Key": {app.Key}, "Svc-Proxy-Key": {x.Key}}
+			must.Do(t, must.Get(rest.Client().Do(req))(t).Body.Close())
+		},
+		"code": func() { _ = must.Err(w.Private.React(t.Context(), reactor.ID, vault.ReactParams{})) },
+	}
+	for line, want := range map[string]string{
+		"POST /charges/1": "POST /v1/charges/1", "POST /charges/%31": "POST /v1/charges/%31", "PUT /charges/1": "", "POST /charges": "",
+		"POST /charges/1/": "", "POST /charges/1/refund": "", "POST /charges/%2e%2e": "", "POST /charges/1%2f2": "", "POST /charges/1;2": "", "POST /Charges/1": "",
+	} {
+		for name, send := range ways {
+			w.got = nil
+			method, path, _ = strings.Cut(line, " ")
+			send()
+			got := ""
+			if w.got != nil {
+				got = w.got.Method + " " + w.got.RequestURI
+				must.Contain(t, name+": "+line, w.body, given.Visa)
+			}
+			given.Same(t, name+": "+line, got, want)
+		}
+	}
+}
+
 // A token in two containers, a session and its authorizer: each list is asked.
 func TestEachListOfDestinationsIsAsked(t *testing.T) {
 	t.Parallel()
@@ -213,6 +266,8 @@ func TestBasicCredentials(t *testing.T) {
 		{"Basic " + encode([]byte("{{ secret }}")), "", ""},
 		{"Basic " + encode([]byte("x:{{ secret }}\xff")), "", ""},
 		{"Digest " + encode([]byte("x:{{ secret }}")), "", ""},
+		{"Basic {{ secret }}", "", ""},
+		{"basic x:{{ secret }}", "", ""},
 	} {
 		for name, send := range map[string]func() (http.Header, string){
 			"the forward proxy": func() (http.Header, string) {
