@@ -204,6 +204,7 @@ func (w *world) check() {
 	}
 	db := w.db.Open()
 	w.checkEnds(db)
+	w.checkSent()
 	for _, tenant := range w.tenants {
 		logs, _, err := db.ListLogs(context.Background(), storage.LogFilter{Tenant: tenantID(tenant), Limit: 1 << 20})
 		if err != nil {
@@ -302,6 +303,21 @@ func (w *world) checkJobs(logs []storage.Log) {
 		}
 		if got := created[ranID(value)]; got != want {
 			w.failf("job %s created its token %d times, and called back with %s", id, got, bodies[0])
+		}
+	}
+}
+
+// checkSent checks that the destination got no request twice, and each one whose sender
+// got its response, with the data of the token.
+func (w *world) checkSent() {
+	for body, n := range sorted(w.outside.sent) {
+		if n > 1 {
+			w.failf("the destination got %q %d times", body, n)
+		}
+	}
+	for _, value := range w.outside.accepted {
+		if w.outside.sent["data "+value] == 0 {
+			w.failf("the destination did not get the data for %s, and the sender got its response", value)
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,8 +64,10 @@ func (w *world) prepare(ctx context.Context, v *vault.Vault, all []*client) erro
 		return err
 	}
 	w.reactor, w.public = reactor.ID, public.Key
-	if _, err := first.CreateToken(ctx, vault.TokenParams{ID: standing, Type: vault.TypeGeneric, Data: "data"}); err != nil {
-		return err
+	for _, id := range []string{standing, carried} {
+		if _, err := first.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "data"}); err != nil {
+			return err
+		}
 	}
 	for _, c := range all {
 		app, err := first.CreateApplication(ctx, vault.ApplicationParams{Name: fmt.Sprint("client ", c.n), Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
@@ -113,6 +117,8 @@ func (c *client) chooseRare(r *rand.Rand, q request, name, value string) request
 		return c.endTenant(q)
 	case n < 97 && c.w.has.own:
 		return c.denyKey(q, r.IntN(3) == 0)
+	case n >= 97:
+		return c.send(first, value)
 	}
 	return c.get(q, name)
 }
@@ -202,6 +208,28 @@ func (c *client) react(q request, value string) request {
 		}
 		c.w.book.queued(job.ID, value)
 		return "", nil
+	}
+	return q
+}
+
+// carried is the token whose data is sent to the destination. It exists throughout a
+// history.
+const carried = "carried"
+
+// send sends data to the destination. An error does not tell whether it arrived.
+func (c *client) send(q request, value string) request {
+	q.step, q.entry = step{kind: "send", thing: value}, "use "+carried
+	q.do = func(ctx context.Context, _ *vault.Vault, as *vault.Client) (string, error) {
+		answer, err := as.InvokeProxy(ctx, vault.ProxyCall{URL: "https://" + destination + "/", Method: http.MethodPost,
+			Header: http.Header{"Content-Type": {"text/plain"}}, Body: strings.NewReader("{{ " + carried + " }} " + value)})
+		switch {
+		case unavailable(err), errors.Is(err, vault.ErrUnreachable), errors.Is(err, vault.ErrTimeout):
+			return "", errPart
+		case err != nil:
+			return "", err
+		}
+		c.w.outside.accept(value)
+		return "", answer.Body.Close()
 	}
 	return q
 }

@@ -25,11 +25,20 @@ type outside struct {
 	notes     [][]byte                   // in the anchor
 	sunk      map[string]int             // how often the sink got an entry
 	callbacks map[string]map[string]bool // bodies of a job's callbacks
+	sent      map[string]int             // how often the destination got a request, by its body
+	accepted  []string                   // values whose senders got the response of the destination
 	deniedAt  time.Time                  // since when the tenant's own key is denied; zero if it is not
 }
 
 func newOutside() outside {
-	return outside{sunk: map[string]int{}, callbacks: map[string]map[string]bool{}}
+	return outside{sunk: map[string]int{}, callbacks: map[string]map[string]bool{}, sent: map[string]int{}}
+}
+
+// accept notes that a sender got the response of the destination.
+func (o *outside) accept(value string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.accepted = append(o.accepted, value)
 }
 
 // deny denies or restores the tenant's own key.
@@ -78,7 +87,10 @@ func (o watcher) Start(ctx context.Context, _ vault.Event) (context.Context, fun
 	return context.WithValue(ctx, nodeKey{}, o.n), func(error) {}
 }
 
-// receiver is the destination of all callbacks.
+// destination is the host to which clients send data.
+const destination = "destination.example"
+
+// receiver is the destination of all callbacks, and of what clients send.
 type receiver struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -89,19 +101,32 @@ func (receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	id := req.Header.Get("webhook-id")
-	err := n.through(req.Context(), elsewhere, "callback "+ending(id), func() error {
-		n.w.outside.mu.Lock()
-		defer n.w.outside.mu.Unlock()
-		if n.w.outside.callbacks[id] == nil {
-			n.w.outside.callbacks[id] = map[string]bool{}
-		}
-		n.w.outside.callbacks[id][body.String()] = true
+	what := "callback " + ending(id)
+	if req.URL.Host == destination {
+		what = "destination " + body.String()
+	}
+	err := n.through(req.Context(), elsewhere, what, func() error {
+		n.w.outside.receive(req.URL.Host, id, body.String())
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &http.Response{StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+}
+
+// receive notes a request.
+func (o *outside) receive(host, id, body string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case host == destination:
+		o.sent[body]++
+	case o.callbacks[id] == nil:
+		o.callbacks[id] = map[string]bool{body: true}
+	default:
+		o.callbacks[id][body] = true
+	}
 }
 
 // anchor is the anchor as a node sees it.
