@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -30,5 +31,23 @@ func TestAppendFields(t *testing.T) {
 		if n := testing.AllocsPerRun(10, func() { room = e.AppendMacFields(room[:0]) }); n > 0 {
 			t.Errorf("%v allocations", n)
 		}
+	}
+}
+
+// Times have the same text as package time gives them.
+func TestAppendTime(t *testing.T) {
+	t.Parallel()
+	for _, at := range []time.Time{
+		{},
+		time.Date(0, 1, 1, 0, 0, 0, 999, time.UTC),
+		time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 2, 3, 4, 5, 6, 7_000, time.UTC),
+		time.UnixMicro(-1).UTC(),
+		time.UnixMicro(math.MaxInt64).UTC(),
+		time.UnixMicro(math.MinInt64).UTC(),
+	} {
+		must.Same(t, at.String(), "x"+at.Format(timeLayout), string(appendTime([]byte("x"), at)))
 	}
 }
