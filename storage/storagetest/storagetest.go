@@ -167,6 +167,7 @@ var chapters = []chapter{
 		{"Trees returns trees by tenant, or in order", onTrees(treeList)},
 		{"pruning deletes batches below an index, and nothing else", onTrees(treePrune)},
 		{"LogsByRef returns the entries that FollowLogs has returned", onTrees(treeLogs)},
+		{"LogsByRef returns pages of entries", onTrees(treeLogPages)},
 		{"the entries before a place are those that a follower of now had", onTrees(treeUntil)},
 		{"Purge deletes the tree of a tenant", onTrees(treePurge)},
 	}},

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -272,6 +273,29 @@ func treeLogs(w *dbTest, t trees) {
 	w.same("an entry whose number is not known", unknown, got[3:4])
 	if none, err := t.LogsByRef(w.Context(), w.id(), refsOf(got)); err != nil || len(none) > 0 {
 		w.Errorf("another tenant finds %d entries, %v", len(none), err)
+	}
+}
+
+// treeLogPages reads more entries than a backend looks up one by one: next to each
+// other, with others between them, and with one far behind them.
+func treeLogPages(w *dbTest, t trees) {
+	tenant := w.id()
+	w.writeLogs(tenant, w.manyLogs(200)...)
+	all := t.followed(tenant, 200)
+	byID := func(a, b storage.Log) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+	slices.SortFunc(all, byID)
+	var spread []storage.Log
+	for i := 0; i < len(all); i += 5 {
+		spread = append(spread, all[i])
+	}
+	for name, some := range map[string][]storage.Log{
+		"all": all, "a page": all[40:110], "one in five": spread, "a page and the last": append(slices.Clone(all[:40]), all[199]),
+	} {
+		refs := refsOf(some)
+		slices.Reverse(refs)
+		found := must(t.LogsByRef(w.Context(), tenant, append(refs, storage.LogRef{ID: w.id(), Seq: all[0].Seq})))(w, "LogsByRef")
+		slices.SortFunc(found, byID)
+		w.same(name, found, some)
 	}
 }
 

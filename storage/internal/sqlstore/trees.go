@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -265,17 +266,61 @@ func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs
 	if err := s.ready(ctx); err != nil || len(refs) == 0 {
 		return nil, err
 	}
-	var ids []any
-	seen := map[storage.ID]bool{}
+	wanted := make([]storage.ID, len(refs))
 	for i := range refs {
-		if id := refs[i].ID; !seen[id] {
-			seen[id] = true
-			ids = append(ids, s.dialect.ID(id))
-		}
+		wanted[i] = refs[i].ID
+	}
+	slices.SortFunc(wanted, compareIDs)
+	found, wanted, err := s.logsInRange(ctx, seq, tenant, slices.Compact(wanted))
+	if err != nil || len(wanted) == 0 {
+		return found, err
+	}
+	ids := make([]any, len(wanted))
+	for i, id := range wanted {
+		ids[i] = s.dialect.ID(id)
 	}
 	_, args := s.dialect.In(`l.id`, ids)
-	return s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
+	others, err := s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
 		WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) l WHERE l.id = w.id`, append(args, s.dialect.ID(tenant)))
+	return append(found, others...), err
+}
+
+func compareIDs(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
+
+// fewLogs is how many entries are looked up one by one.
+const fewLogs = 32
+
+// logsInRange reads the entries with these ids, in ascending order, as a range of the
+// log. The entries of a page of a tree are next to each other, and PostgreSQL takes
+// forty times as long to look up each. logsInRange reads at most twice as many rows as
+// there are ids, and returns the ids behind them. If a row cannot be read, it returns
+// all ids, because the row may be none of them.
+func (s *Store) logsInRange(ctx context.Context, seq string, tenant storage.ID, ids []storage.ID) (found []storage.Log, rest []storage.ID, err error) {
+	if len(ids) <= fewLogs {
+		return nil, ids, nil
+	}
+	most := 2 * len(ids)
+	page, err := s.followed(ctx, seq, `vault_logs l, `+InOrder+` WHERE l.tenant_id = ? AND l.id >= ? AND l.id <= ? AND octet_length(l.id) = 16
+		ORDER BY l.id LIMIT ?`, []any{s.dialect.ID(tenant), s.dialect.ID(ids[0]), s.dialect.ID(ids[len(ids)-1]), most})
+	if errors.Is(err, storage.ErrMalformed) {
+		return nil, ids, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range page {
+		if _, ok := slices.BinarySearchFunc(ids, page[i].ID, compareIDs); ok {
+			found = append(found, page[i])
+		}
+	}
+	if len(page) < most {
+		return found, nil, nil
+	}
+	behind, ok := slices.BinarySearchFunc(ids, page[most-1].ID, compareIDs)
+	if ok {
+		behind++
+	}
+	return found, ids[behind:], nil
 }
 
 // LogsBySeq returns log entries by sequence number, if an index has the numbers
