@@ -347,7 +347,7 @@ func (op *Op) SaveRecordWith(ctx context.Context, ch *storage.Change, operation,
 	}
 	entry := op.Entry(operation, rec.Kind, uuid.UUID(rec.ID).String())
 	entry.Message = cmp.Or(message, entry.Message)
-	if op.Vault.Ledger != nil && tracked(rec.Kind) {
+	if op.Vault.Ledger != nil && (tracked(rec.Kind) || rec.Kind == audit.Tenant) {
 		entry.Message = audit.WithRevision(entry.Message, rec.Rev)
 	}
 	ch.Logs = []storage.Log{entry}

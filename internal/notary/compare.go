@@ -29,8 +29,8 @@ type logged struct {
 	known    bool // the log has a revision or the deletion
 }
 
-// comparison compares the key ring, the applications, the reactors, the proxies and the
-// sessions of a tenant with the revisions in its log.
+// comparison compares the key ring, the settings, the applications, the reactors, the
+// proxies and the sessions of a tenant with the revisions in its log.
 type comparison struct {
 	vault  *core.Vault
 	tenant uuid.UUID
@@ -56,11 +56,15 @@ func (k *Keeper) compare(ctx context.Context, tenant uuid.UUID) (ledger.Comparis
 
 func newComparison(v *core.Vault, tenant uuid.UUID) *comparison {
 	return &comparison{vault: v, tenant: tenant, ring: logged{index: -1}, rows: map[string]map[storage.ID]logged{
-		audit.Application: {}, audit.Session: {}, audit.Reactor: {}, audit.Proxy: {},
+		audit.Application: {}, audit.Session: {}, audit.Reactor: {}, audit.Proxy: {}, audit.Tenant: {},
 	}}
 }
 
 func compareIDs(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
+
+// settingsChanged is the message of entries about the name and the settings of a tenant.
+// Other entries with a revision are about its key ring.
+var settingsChanged = audit.Message(audit.Tenant, audit.Update)
 
 // sessionRevision returns the revision of a session in an entry. The entries of sessions
 // name none: a session is created, and then authorized once.
@@ -86,7 +90,7 @@ func (c *comparison) Entry(index int64, e *evidence.Entry) {
 	id, err := uuid.Parse(e.EntityID)
 	switch of := c.rows[e.EntityType]; {
 	case e.EntityType == audit.Session && !c.exists(storage.ID(id)):
-	case e.EntityType == audit.Tenant && ok:
+	case e.EntityType == audit.Tenant && ok && e.Message != audit.WithRevision(settingsChanged, revision):
 		c.ring.add(now)
 	case of != nil && err == nil && (ok || now.deleted):
 		was := of[storage.ID(id)]
@@ -111,7 +115,7 @@ func (l *logged) add(now logged) {
 // Behind returns the rows that contradict the log: a row must have the newest
 // revision of the log or a newer one, and a deleted row must not exist.
 func (c *comparison) Behind(ctx context.Context) ([]evidence.Finding, error) {
-	kinds := []string{audit.Application, audit.Session, audit.Reactor, audit.Proxy}
+	kinds := []string{audit.Application, audit.Session, audit.Reactor, audit.Proxy, audit.Tenant}
 	state, err := c.vault.Tenants.Reload(ctx, c.tenant)
 	if core.KeyDenied(err) { // the others do not open
 		kinds = kinds[:2]

@@ -377,6 +377,9 @@ func TestRowsBehindTheirLogAreFound(t *testing.T) {
 		"application deleted": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, app *vault.Application) {
 			must.Do(t, o.DeleteApplication(t.Context(), app.ID))
 		}, "application"},
+		"settings changed": {func(t *testing.T, _ *vault.Vault, o *vault.Owner, _ *vault.Application) {
+			must.Get(o.PatchTenant(t.Context(), vault.JSON(`{"name":"Globex"}`)))(t)
+		}, "tenant"},
 		"data key rotated": {func(t *testing.T, v *vault.Vault, o *vault.Owner, _ *vault.Application) {
 			must.Do(t, v.RotateDataKeys(t.Context(), o.TenantID(), nil))
 		}, "key ring"},

@@ -33,8 +33,7 @@ var cannotBeFound = []string{
 	"An entry of InTx is changed or deleted before it is sequenced.",
 	"The type in the entry of a read is replaced by another type that the vault knows, before the entry is in a tree, if all processes that know it die or evidence begins later.",
 	"The row of the vault's tree from before a suspension is put back, at the same size, and a process without the anchor that caused the suspension signs again.",
-	"An older row of a tenant's name and settings is put back.",
-	"A row of an application, a reactor or a proxy is changed or put back after its entries have expired.",
+	"A row of an application, a reactor, a proxy, a session, or a tenant's name and settings is changed or put back after its entries have expired.",
 }
 
 // ofExpired reports whether batches of leaves differ only in the order of entries

@@ -93,7 +93,7 @@ var table = []line{
 	record("reactor", numbered),
 	record("proxy", numbered),
 	{"session", "the tenant's data key", "tenant, kind, id, keys, expiry, authorization and end in the log", [changes]string{logged, logged, logged, "accepted: the session ends", logged, fails}, numbered},
-	{"tenant", "the tenant's data key", "tenant, kind, id, name", [changes]string{found, "accepted: an older name and older settings", unopened, found, unopened, fails}, idleColumns("body")},
+	{"tenant", "the tenant's data key", "tenant, kind, id, name, revision in the log", [changes]string{found, "found, while the log has its newest change", unopened, found, unopened, fails}, idleColumns("body")},
 	{"ring", "the root, which the master key wraps", "tenant, revision in the log", [changes]string{found, found, "no effect", found, "no effect", fails}, idleColumns("body")},
 	{root, "itself", "the number of wrappings", [changes]string{found, "accepted: a start needs the former master key", "no effect", found, "no effect", fails}, idleColumns("body")},
 	{"tombstone", "nothing", "nothing", [changes]string{stays, dead, dead, stays, dead, stays}, nil},
