@@ -21,6 +21,9 @@ import (
 
 const (
 	deletedAtOnce = 200
+	// refusedAtOnce is the number of rows of changes whose refusal must not scan all
+	// rows of the tenant once.
+	refusedAtOnce = 20
 	// touchedPerRow limits the blocks and the entries of tables and indexes that
 	// a statement visits for each row that it writes. A plan that scans the index
 	// of a tenant visits hundreds.
@@ -324,6 +327,10 @@ func (s *touched) steps() []touchedStep {
 		{"import", deletedAtOnce, s.insert},
 		{"import a token that exists", deletedAtOnce, s.insertTaken},
 		{"delete tokens that have changed", deletedAtOnce, s.deleteStale},
+		{"insert a record whose key exists", refusedAtOnce, s.insertTakenKey},
+		{"update records that have changed", refusedAtOnce, s.updateStaleRecords},
+		{"delete records that have changed", refusedAtOnce, s.deleteStaleRecords},
+		{"finish jobs that another node has leased", refusedAtOnce, s.finishLostJobs},
 		{"purge", 8 * deletedAtOnce, s.purge},
 	}
 }
@@ -605,22 +612,64 @@ func (s *touched) insert(t *testing.T, db *postgres.Store) {
 func (s *touched) insertTaken(t *testing.T, db *postgres.Store) {
 	c := sample(s.tenant, deletedAtOnce)
 	c.InsertTokens[deletedAtOnce-1].ID = s.expired(t, db).Tokens[0].ID
-	s.refused(t, db, c, storage.TokenIDTaken)
+	s.refused(t, db, c, deletedAtOnce, storage.TokenIDTaken)
 }
 
 func (s *touched) deleteStale(t *testing.T, db *postgres.Store) {
 	c := s.deletion(s.expired(t, db).Tokens)
 	c.DeleteTokens[deletedAtOnce-1].Rev++
-	s.refused(t, db, c, storage.TokenStale)
+	s.refused(t, db, c, deletedAtOnce, storage.TokenStale)
 }
 
-func (s *touched) refused(t *testing.T, db *postgres.Store, c *storage.Change, kind storage.ConflictKind) {
+func (s *touched) insertTakenKey(t *testing.T, db *postgres.Store) {
+	c := s.change()
+	for range refusedAtOnce {
+		c.InsertRecords = append(c.InsertRecords, storage.Record{Kind: "session", ID: newID(), Body: []byte("b"), CreatedAt: c.Now, Rev: 1})
+	}
+	c.InsertRecords[refusedAtOnce-1].Key = s.expired(t, db).Records[0].Key
+	s.refused(t, db, c, refusedAtOnce, storage.KeyTaken)
+}
+
+func (s *touched) updateStaleRecords(t *testing.T, db *postgres.Store) {
+	c := s.change()
+	for _, r := range s.expired(t, db).Records[:refusedAtOnce] {
+		c.UpdateRecords = append(c.UpdateRecords, storage.RecordUpdate{Rev: r.Rev, Record: r})
+	}
+	c.UpdateRecords[refusedAtOnce-1].Rev++
+	s.refused(t, db, c, refusedAtOnce, storage.RecordStale)
+}
+
+func (s *touched) deleteStaleRecords(t *testing.T, db *postgres.Store) {
+	c := s.change()
+	for _, r := range s.expired(t, db).Records[:refusedAtOnce] {
+		c.DeleteRecords = append(c.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
+	}
+	c.DeleteRecords[refusedAtOnce-1].Rev++
+	s.refused(t, db, c, refusedAtOnce, storage.RecordStale)
+}
+
+func (s *touched) finishLostJobs(t *testing.T, db *postgres.Store) {
+	owner := newID()
+	jobs, err := db.LeaseJobs(t.Context(), storage.Lease{Tenant: s.tenant, Owner: owner, Now: s.now, Until: s.now.Add(time.Minute), Limit: refusedAtOnce})
+	if err != nil || len(jobs) != refusedAtOnce {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	c := s.change()
+	for _, job := range jobs {
+		c.DeleteJobs = append(c.DeleteJobs, storage.JobDelete{Owner: owner, ID: job.ID})
+	}
+	c.DeleteJobs[refusedAtOnce-1].Owner = newID()
+	s.refused(t, db, c, refusedAtOnce, storage.JobStale)
+}
+
+// refused writes a change of some rows that is refused because of the last one.
+func (s *touched) refused(t *testing.T, db *postgres.Store, c *storage.Change, rows int, kind storage.ConflictKind) {
 	t.Helper()
 	var got *storage.Conflict
 	if err := db.Write(t.Context(), c); !errors.As(err, &got) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
-	must.Same(t, "the conflict", &storage.Conflict{Kind: kind, Index: deletedAtOnce - 1}, got)
+	must.Same(t, "the conflict", &storage.Conflict{Kind: kind, Index: rows - 1}, got)
 }
 
 func (s *touched) purge(t *testing.T, db *postgres.Store) {
