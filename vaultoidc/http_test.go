@@ -294,3 +294,37 @@ func BenchmarkRequests(b *testing.B) {
 	b.ReportMetric(float64(b.N*batch)/byKey.Seconds(), "key/s")
 	b.ReportMetric(float64(b.N*batch)/byJWT.Seconds(), "jwt/s")
 }
+
+// The holder of a management key learns why a JWT matches or does not, and the JWT's
+// values do not come back.
+func TestExplainOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := newServed(t)
+	for name, c := range map[string]struct {
+		subject string
+		forge   bool
+		want    string
+	}{
+		"a match":        {"repo:acme/shop", false, `"allowed":true,"reason":"Identity 1 of the application matches the JWT, which is valid.","identities":[{"issuer":"ISSUER","audience":"vault","matches":true}]`},
+		"another claim":  {"repo:acme/evil", false, `"allowed":false,"reason":"No identity of the application matches the JWT.","identities":[{"issuer":"ISSUER","audience":"vault","matches":false,"reason":"`},
+		"a false signer": {"repo:acme/shop", true, `"allowed":false,"reason":"The claims match, but the JWT is refused: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := s.application(map[string]any{"sub": "repo:acme/shop"})
+			jwt := s.p.sign(t, "rsa", rsaKey(), map[string]any{"sub": c.subject})
+			if c.forge {
+				jwt = jwt[:strings.LastIndexByte(jwt, '.')+1] + strings.Repeat("A", 342)
+			}
+			body := fmt.Sprintf(`{"application_id":%q,"jwt":%q}`, app.ID, jwt)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://vault.example/permissions/explain", strings.NewReader(body))
+			r.Header.Set("SVC-API-KEY", s.ManagementKey)
+			w := httptest.NewRecorder()
+			s.api.ServeHTTP(w, r)
+			want := strings.ReplaceAll(c.want, "ISSUER", s.p.url)
+			if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, want) || strings.Contains(got, "evil") {
+				t.Errorf("%d %s\nwant %s", w.Code, got, want)
+			}
+		})
+	}
+}
