@@ -158,10 +158,10 @@ func count(ctx context.Context, url string, w *way, folder string) ([]string, er
 		return nil, err
 	}
 	profile := filepath.Join(folder, "profile")
-	if out, err := exec.CommandContext(ctx, "go", "tool", "covdata", "textfmt", "-i="+folder, "-o="+profile).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "tool", "covdata", "textfmt", "-i="+folder, "-o="+profile).CombinedOutput(); err != nil { //nolint:gosec // its own folder
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	out, err := exec.CommandContext(ctx, "go", "tool", "cover", "-func="+profile).Output()
+	out, err := exec.CommandContext(ctx, "go", "tool", "cover", "-func="+profile).Output() //nolint:gosec // its own file
 	if err != nil {
 		return nil, err
 	}
