@@ -54,7 +54,7 @@ const (
 	EventStopped EventKind = "evidence stopped"
 	// EventErasure records the deletion of a person's tokens: Tenant, ID, Reason,
 	// Count. If transactions of the application deleted them, each part has an event,
-	// with an Entry of its own.
+	// with another Entry.
 	EventErasure EventKind = "erasure"
 	// EventVerified records how far a verification of everything has come: ID, the
 	// node that verifies, Began, Last, Count (the leaves so far), Bad, Done.
