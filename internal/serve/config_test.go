@@ -103,12 +103,12 @@ func TestInvalidFlagsCreateNothing(t *testing.T) {
 		masterKey string   // in the environment
 		says      string
 	}{
-		"an address that is none":       {args: []string{"-addr", "localhost"}},
-		"an address that is taken":      {args: []string{"-addr", taken.Addr().String()}},
-		"metrics at a taken address":    {args: []string{"-metrics-addr", taken.Addr().String()}},
-		"headers that are missing":      {args: []string{"-log-sink", "a=https://a.example", "-log-sink-headers", "a=x"}},
-		"a console at a taken address":  {args: []string{"-console", taken.Addr().String()}},
-		"a certificate that is missing": {args: []string{"-tls-cert", "x", "-tls-key", "y"}},
+		"an address that is none":       {args: []string{"-addr", "localhost"}, says: "--addr must be an address such as"},
+		"an address that is taken":      {args: []string{"-addr", taken.Addr().String()}, says: "address already in use"},
+		"metrics at a taken address":    {args: []string{"-metrics-addr", taken.Addr().String()}, says: "address already in use"},
+		"headers that are missing":      {args: []string{"-log-sink", "a=https://a.example", "-log-sink-headers", "a=x"}, says: "open x: no such file"},
+		"a console at a taken address":  {args: []string{"-console", taken.Addr().String()}, says: "address already in use"},
+		"a certificate that is missing": {args: []string{"-tls-cert", "x", "-tls-key", "y"}, says: "open x: no such file"},
 
 		"rotate, no database":              {rotate, []string{"k"}, "", "v.db"},
 		"rotate one, no database":          {rotateOne, []string{"k"}, "", "v.db"},
