@@ -8,9 +8,9 @@
 // requests of others find one free.
 //
 // It promises that one tenant never holds more than half of the memory, and that a small
-// request does not wait for large ones. It counts what callers say that they need: package jsonx estimates the weight of a
-// text, and packages that read rows know their size. A [Budget] bounds the work of
-// expressions in the same way.
+// request does not wait for large ones. It counts what callers say that they need: package
+// jsonx estimates the weight of a text, and packages that read rows know their size. A
+// [Budget] bounds the work of expressions in the same way.
 //
 // Begin with [Process.Enter] and the methods of [Room]. The counters are in memory.go.
 // Package share has the slots that CPUs and large writes are divided into.
