@@ -133,8 +133,7 @@ type Log struct {
 	Origin    string
 	CreatedAt time.Time
 
-	// Mac is a keyed hash over the other fields. It is zero for entries written
-	// by versions without it.
+	// Mac is a keyed hash over the other fields. Without it, an entry is forged.
 	Mac Hash
 	// Seq is the number of the entry's transaction in the order of
 	// [Follower.FollowLogs]. Only FollowLogs and [TreeStorage.LogsByRef] return

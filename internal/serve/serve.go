@@ -68,13 +68,8 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 		return err
 	}
 	if pages != nil {
-		key, err := LinkKey(ctx, v)
-		if err != nil {
+		if err := cfg.serveConsole(ctx, pages, v, logger); err != nil {
 			return err
-		}
-		pages.server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, baseURL(pages.address(), cfg.tlsCert != "")), logger)
-		if cfg.consoleInClear() {
-			logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
 		}
 	}
 	if forward != nil {
@@ -95,6 +90,19 @@ func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logg
 	}
 	logger.Info("draining; another signal stops the server at once", "delay", cfg.drain.Delay, "timeout", cfg.drain.Timeout)
 	return all.drain(v, cfg.drain, done)
+}
+
+// serveConsole gives the console's endpoint its server.
+func (c *Config) serveConsole(ctx context.Context, at *endpoint, v *vault.Vault, logger *slog.Logger) error {
+	key, err := LinkKey(ctx, v)
+	if err != nil {
+		return err
+	}
+	at.server = c.console.server(v, key, cmp.Or(c.consoleFlags.url, baseURL(at.address(), c.tlsCert != "")), logger)
+	if c.consoleInClear() {
+		logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
+	}
+	return nil
 }
 
 // watchCertificate keeps the certificate up to date until the returned function is

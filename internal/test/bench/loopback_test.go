@@ -100,18 +100,29 @@ func repeated(b *testing.B, h http.Handler, s sent) http.Handler {
 // and reads the response to its end.
 func leanCaller(b *testing.B, addr string, s sent, callers int) func() error {
 	b.Helper()
-	text := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: vault\r\nSvc-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", s.method, s.path, s.key, len(s.body), s.body)
-	status := fmt.Appendf(nil, "HTTP/1.1 %d ", s.want)
+	text := s.text()
+	return leanCallers(b, addr, callers, s.want, func() []byte { return text })
+}
+
+// text returns the bytes of a request.
+func (s sent) text() []byte {
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: vault\r\nSvc-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.method, s.path, s.key, len(s.body), s.body)
+}
+
+// leanCallers is leanCaller for requests that differ.
+func leanCallers(b *testing.B, addr string, callers, want int, text func() []byte) func() error {
+	b.Helper()
+	status := fmt.Appendf(nil, "HTTP/1.1 %d ", want)
 	free := make(chan *bufio.ReadWriter, callers)
 	for range callers {
-		conn := must.Get(net.Dial("tcp", addr))(b)
-		b.Cleanup(func() { conn.Close() })
+		conn := must.Get((&net.Dialer{}).DialContext(b.Context(), "tcp", addr))(b)
+		b.Cleanup(func() { _ = conn.Close() })
 		free <- bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
 	}
 	return func() error {
 		conn := <-free
 		defer func() { free <- conn }()
-		_, _ = conn.Write(text)
+		_, _ = conn.Write(text())
 		if err := conn.Flush(); err != nil {
 			return err
 		}

@@ -31,14 +31,19 @@ func (s *served) nanoseconds(b *testing.B) (sum int64) {
 	for rows.Next() {
 		var pid int
 		must.Do(b, rows.Scan(&pid))
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
-		if err != nil {
-			b.Skipf("the server is not on this machine, or this is not Linux: %v", err)
-		}
-		var n int64
-		must.Get(fmt.Sscan(string(text), &n))(b)
-		sum += n
+		sum += scheduled(b, "/proc/"+strconv.Itoa(pid)+"/schedstat")
 	}
 	must.Do(b, rows.Err())
 	return sum
+}
+
+// scheduled returns the CPU time of a thread so far.
+func scheduled(b *testing.B, file string) (nanoseconds int64) {
+	b.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		b.Skipf("the server is not on this machine, or this is not Linux: %v", err)
+	}
+	must.Get(fmt.Sscan(string(text), &nanoseconds))(b)
+	return nanoseconds
 }
