@@ -146,6 +146,9 @@ func (k *ownKey) forget(tenant uuid.UUID) {
 
 // open implements [seal.OpenOwn].
 func (o *OwnKeys) open(ctx context.Context, tenant [16]byte, own *seal.OwnKey) (seal.AEAD, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	k := o.assign(tenant, own.URI)
 	blob := ownRoot{tenant: tenant, wrapped: own.Wrapped, fingerprint: own.Fingerprint}
 	k.begin(blob)

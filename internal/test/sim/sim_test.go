@@ -79,7 +79,7 @@ func history(t *testing.T, p plan) (r result) {
 func newWorld(t *testing.T, p plan) *world {
 	w := &world{
 		TB: t, plan: p, db: model.New(), key: vault.NewKey(), own: vault.NewKey(), has: p.features(), outside: newOutside(), erased: map[storage.ID]int{}, began: time.Now(),
-		arrived: make(chan struct{}, 1), over: make(chan struct{}), calm: true, slots: make([]*node, nodes),
+		arrived: make(chan struct{}, 1), over: make(chan struct{}), calm: true, slots: make([]*node, nodes), passed: map[int]int{},
 	}
 	w.book.reset()
 	return w
@@ -130,6 +130,7 @@ func (w *world) storm(all []*client) {
 // settle lets everything come to its end, and reads what is there.
 func (w *world) settle() {
 	w.outside.deny(false)
+	w.woke()                    // after the last jump of time
 	time.Sleep(3 * time.Minute) // longer than any hang, pause or lease
 	last := &client{w: w, n: clients, tenants: w.tenants}
 	last.must(last.endTenant(request{}))

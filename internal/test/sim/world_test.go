@@ -60,6 +60,8 @@ type world struct {
 	finished bool
 	struck   []strike
 	stalled  time.Duration // time that passed while goroutines could have proceeded
+	passed   map[int]int   // the step at which a goroutine last passed a seam
+	lines    []string      // of the trace, of this step
 	sum      uint64        // of the trace
 	slots    []*node
 	ghosts   []*node
@@ -82,6 +84,7 @@ type call struct {
 	node *node // nil for a client
 	what string
 	from int // the goroutine
+	last int // the step at which it last passed a seam; 0 if it never did
 	kind seam
 	pass chan fate
 }
@@ -104,19 +107,29 @@ func (p *plan) draw(purpose string, n int) *rand.Rand {
 func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	line := fmt.Sprintf("%5d %11s  ", w.step, time.Since(w.began).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
+	w.lines = append(w.lines, fmt.Sprintf("%5d %11s  ", w.step, time.Since(w.began).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+}
+
+// endStep puts the lines of a step into the trace, in an order that does not depend on
+// which of several goroutines was woken first.
+func (w *world) endStep() {
+	slices.Sort(w.lines)
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d%s", w.sum, line)
-	w.sum = h.Sum64()
-	if w.print {
-		fmt.Println(line)
+	for _, line := range w.lines {
+		fmt.Fprintf(h, "%d%s", w.sum, line)
+		w.sum = h.Sum64()
+		if w.print {
+			fmt.Println(line)
+		}
 	}
+	w.lines = w.lines[:0]
 }
 
 // park waits at a seam, and returns what happens there.
 func (w *world) park(n *node, kind seam, what string) fate {
 	c := &call{node: n, what: what, from: goroutine(), kind: kind, pass: make(chan fate)}
 	w.mu.Lock()
+	c.last = w.passed[c.from]
 	w.parked = append(w.parked, c)
 	w.mu.Unlock()
 	select {
@@ -134,7 +147,7 @@ func (w *world) park(n *node, kind seam, what string) fate {
 // compare orders calls independently of the order in which they came, because timers
 // of the same moment fire in a random order.
 func compare(a, b *call) int {
-	return cmp.Or(cmp.Compare(a.node.name(), b.node.name()), cmp.Compare(a.what, b.what), cmp.Compare(a.from, b.from))
+	return cmp.Or(cmp.Compare(a.node.name(), b.node.name()), cmp.Compare(a.what, b.what), cmp.Compare(a.last, b.last), cmp.Compare(a.from, b.from))
 }
 
 // goroutine returns the number of the calling goroutine. An older goroutine has a lower
@@ -170,8 +183,10 @@ func (w *world) next() (*call, time.Duration) {
 		return nil, wait
 	}
 	slices.SortFunc(ready, compare)
+	w.endStep()
 	w.step++
 	c := ready[w.draw("next", w.step).IntN(len(ready))]
+	w.passed[c.from] = w.step
 	w.parked = slices.DeleteFunc(w.parked, func(o *call) bool { return o == c })
 	return c, 0
 }
@@ -234,6 +249,7 @@ func (w *world) pass() {
 func (w *world) finish() {
 	w.mu.Lock()
 	w.finished = true
+	w.endStep()
 	w.mu.Unlock()
 	select {
 	case w.arrived <- struct{}{}:
