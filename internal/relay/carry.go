@@ -1,6 +1,10 @@
 package relay
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/internal/relay/search"
+)
 
 // Limits on the texts, in bytes, that later requests on a connection have to find.
 const (
@@ -20,24 +24,24 @@ const tooMuch = "too much"
 // A text of the request itself may be a guess at earlier data. It stays as it is in the
 // response, and the connection does not depend on it.
 func (e *Echo) carry(out *Request) func(before any) (after any, ok bool) {
-	own := e.filters[0].secrets
+	own := e.filters[0].Secrets()
 	return func(before any) (any, bool) {
-		earlier, known := before.([]secret)
+		earlier, known := before.([]search.Secret)
 		if before != nil && !known {
 			return nil, false
 		}
-		earlier = slices.DeleteFunc(slices.Clone(earlier), func(s secret) bool {
-			return slices.ContainsFunc(own, func(o secret) bool { return o.Text == s.Text })
+		earlier = slices.DeleteFunc(slices.Clone(earlier), func(s search.Secret) bool {
+			return slices.ContainsFunc(own, func(o search.Secret) bool { return o.Text == s.Text })
 		})
 		for i := range earlier {
-			earlier[i].mark = "" // nothing replaces the marks of earlier requests
+			earlier[i].Mark = "" // nothing replaces the marks of earlier requests
 		}
 		if textBytes(earlier) > maxCarried || len(earlier) > 0 && (out.Stream != nil || len(out.Body) > maxCompared) {
 			return nil, false
 		}
 		all := slices.Concat(own, earlier)
-		if len(own) != len(e.filters[0].secrets) || len(earlier) > 0 {
-			e.filters[0] = newFilter(slices.Concat(own, out.without(earlier)), signsAlike)
+		if len(own) != len(e.filters[0].Secrets()) || len(earlier) > 0 {
+			e.filters[0] = search.New(slices.Concat(own, out.without(earlier)), search.SignsAlike)
 		}
 		if textBytes(all) > maxRemembered {
 			return tooMuch, true
@@ -47,34 +51,22 @@ func (e *Echo) carry(out *Request) func(before any) (after any, ok bool) {
 }
 
 // without returns the texts of those tokens of which the request has none.
-func (r *Request) without(secrets []secret) []secret {
+func (r *Request) without(secrets []search.Secret) []search.Secret {
 	if len(secrets) == 0 {
 		return nil
 	}
-	f, has := newFilter(secrets, signsAlike), map[string]bool{}
+	f, has := search.New(secrets, search.SignsAlike), map[string]bool{}
 	texts := []string{string(r.Body), r.URL.RawQuery, r.URL.EscapedPath()}
 	for name, values := range r.Header {
 		texts = append(append(texts, name), values...)
 	}
 	for _, text := range texts {
-		s := &stream{f: f}
-		note := func() {
-			for _, m := range s.marks {
-				has[secrets[m.secret].Instead] = true
-			}
-			s.marks = s.marks[:0]
-		}
-		for block := range slices.Chunk([]byte(text), blockSize) {
-			s.plain.read(s, units{block, ones[:len(block)]})
-			note()
-		}
-		s.plain.finish(s)
-		note()
+		f.Find(text, func(n int) { has[secrets[n].Instead] = true })
 	}
-	return slices.DeleteFunc(slices.Clone(secrets), func(s secret) bool { return has[s.Instead] })
+	return slices.DeleteFunc(slices.Clone(secrets), func(s search.Secret) bool { return has[s.Instead] })
 }
 
-func textBytes(secrets []secret) (size int) {
+func textBytes(secrets []search.Secret) (size int) {
 	for _, s := range secrets {
 		size += len(s.Text)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/relay/search"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 )
 
@@ -31,7 +32,7 @@ type Echo struct {
 	// filters are applied one after the other. The first one has the data. A second one
 	// has the texts that the sender chose. Beside the data, they would overlap a value
 	// whose start the sender guessed right, and the response would tell.
-	filters []*filter
+	filters []*search.Filter
 	ctx     context.Context
 	room    *admission.Room
 	told    func() // reports that something was replaced, the first time
@@ -49,16 +50,16 @@ func newEcho(ctx context.Context, op *core.Op, sent, encoded []reveal.Text) (*Ec
 		end(nil)
 	})
 	data, chosen := secretsOf(sent, encoded)
-	if memory := automatonBytes(data) + automatonBytes(chosen); expr.Rounded(memory) > core.LargeBody {
+	if memory := search.Memory(data) + search.Memory(chosen); expr.Rounded(memory) > core.LargeBody {
 		admission.Of(ctx).Rest()
 		if err := cmp.Or(e.room.Reserve(ctx, expr.Rounded(memory)), core.Turn(ctx)); err != nil {
 			e.Close()
 			return nil, err
 		}
 	}
-	e.filters = append(e.filters, newFilter(data, signsAlike))
+	e.filters = append(e.filters, search.New(data, search.SignsAlike))
 	if len(chosen) > 0 {
-		e.filters = append(e.filters, newFilter(chosen, signsAlike))
+		e.filters = append(e.filters, search.New(chosen, search.SignsAlike))
 	}
 	return e, nil
 }
@@ -67,9 +68,9 @@ func newEcho(ctx context.Context, op *core.Op, sent, encoded []reveal.Text) (*Ec
 // an encoded text, the sender chose what is around the data. If that part began or ended
 // a text in data, the sender could let it overlap a value, and guess a part of the value.
 // So the data gets a mark first, and then the mark is replaced with what is around it.
-func secretsOf(sent, encoded []reveal.Text) (data, chosen []secret) {
+func secretsOf(sent, encoded []reveal.Text) (data, chosen []search.Secret) {
 	known := map[reveal.Text]bool{}
-	var marked []secret
+	var marked []search.Secret
 	add := func(s reveal.Text, forms ...string) {
 		for _, text := range forms {
 			if form := (reveal.Text{Text: text, Free: s.Free}); !known[form] {
@@ -78,7 +79,7 @@ func secretsOf(sent, encoded []reveal.Text) (data, chosen []secret) {
 				if s.Free {
 					to = &chosen
 				}
-				*to = append(*to, secret{Text: text, Instead: "{{ " + s.Token + " }}"})
+				*to = append(*to, search.Secret{Text: text, Instead: "{{ " + s.Token + " }}"})
 			}
 		}
 	}
@@ -97,14 +98,14 @@ func secretsOf(sent, encoded []reveal.Text) (data, chosen []secret) {
 		}
 		known[s] = true
 		mark := "{{ " + first + " " + ids.Random58(markLength) + " }}"
-		chosen = append(chosen, secret{Text: mark, Instead: "{{ " + first + " }}"})
+		chosen = append(chosen, search.Secret{Text: mark, Instead: "{{ " + first + " }}"})
 		for _, text := range []string{s.Text, strings.TrimRight(s.Text, "=")} {
 			end := len(text)
 			if to < len(s.Text) {
 				end = to
 			}
-			marked = append(marked, secret{Text: text[from:end], Instead: "{{ " + first + " }}", mark: mark})
-			chosen = append(chosen, secret{Text: text[:from] + mark + text[end:], Instead: "{{ " + s.Token + " }}"})
+			marked = append(marked, search.Secret{Text: text[from:end], Instead: "{{ " + first + " }}", Mark: mark})
+			chosen = append(chosen, search.Secret{Text: text[:from] + mark + text[end:], Instead: "{{ " + s.Token + " }}"})
 		}
 	}
 	data = slices.Concat(marked, data) // the first of equal texts counts
@@ -194,7 +195,7 @@ func (e *Echo) Clean(res *http.Response) error {
 	clean := &cleanBody{raw: res.Body, echo: e}
 	for _, f := range e.filters {
 		s := f.Reader(body)
-		s.work, s.rest = e.worker(), e.room.Rest
+		s.Work, s.Rest = e.worker(), e.room.Rest
 		body, clean.streams = s, append(clean.streams, s)
 	}
 	res.Body = clean
@@ -203,14 +204,14 @@ func (e *Echo) Clean(res *http.Response) error {
 
 // cleanBody is the body of a response without the data that was sent.
 type cleanBody struct {
-	streams []*stream // each reads from the one before
+	streams []*search.Stream // each reads from the one before
 	raw     io.Closer
 	echo    *Echo
 }
 
 func (b *cleanBody) Read(p []byte) (int, error) {
 	n, err := b.streams[len(b.streams)-1].Read(p)
-	if slices.ContainsFunc(b.streams, func(s *stream) bool { return s.any }) {
+	if slices.ContainsFunc(b.streams, func(s *search.Stream) bool { return s.Replaced() }) {
 		b.echo.told()
 	}
 	if err != nil {
@@ -253,36 +254,36 @@ func (e *Echo) header(from http.Header) (http.Header, error) {
 }
 
 // names returns filters for the names of headers.
-func (e *Echo) names(header http.Header) (names []*filter, err error) {
+func (e *Echo) names(header http.Header) (names []*search.Filter, err error) {
 	longest, memory := 0, 0
 	for name := range header {
 		longest = max(longest, len(name))
 	}
-	short := make([][]secret, len(e.filters))
+	short := make([][]search.Secret, len(e.filters))
 	for i, f := range e.filters {
-		short[i] = slices.DeleteFunc(slices.Clone(f.secrets), func(s secret) bool { return len(s.Text) > longest })
-		memory += automatonBytes(short[i])
+		short[i] = slices.DeleteFunc(slices.Clone(f.Secrets()), func(s search.Secret) bool { return len(s.Text) > longest })
+		memory += search.Memory(short[i])
 	}
 	if err := e.worker()(expr.Rounded(memory) / copies); err != nil {
 		return nil, err
 	}
 	for _, some := range short {
-		names = append(names, newFilter(some, lettersAlike))
+		names = append(names, search.New(some, search.LettersAlike))
 	}
 	return names, nil
 }
 
 // text returns a text without the data that was sent.
-func (e *Echo) text(filters []*filter, text string) (string, error) {
+func (e *Echo) text(filters []*search.Filter, text string) (string, error) {
 	for _, f := range filters {
-		s := &stream{f: f, work: e.worker()}
-		if err := s.scan([]byte(text)); err != nil {
+		clean, replaced, err := f.Text(text, e.worker())
+		if err != nil {
 			return "", err
 		}
-		if s.end(); s.any {
+		if replaced {
 			e.told()
 		}
-		text = string(s.out)
+		text = clean
 	}
 	return text, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/relay/search"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -31,7 +32,7 @@ func TestSearchIsChargedToTheTenant(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	room := process.Enter(uuid.New(), uuid.UUID{}, false, nil)
-	e := &Echo{filters: []*filter{filterOf("secret")}, ctx: ctx, room: room}
+	e := &Echo{filters: []*search.Filter{search.New([]search.Secret{{Text: "secret"}}, search.SignsAlike)}, ctx: ctx, room: room}
 	work := e.worker()
 	if err := work(0); !errors.Is(err, context.Canceled) {
 		t.Errorf("while others have all turns: %v", err)

@@ -10,7 +10,7 @@
 //
 // Begin with invoke.go, which has the steps of a call in their order. The proxies
 // that tenants store are in proxies.go, the forward proxy in forward.go, the search
-// of responses in echo.go, and the formats of bodies in formats.go.
+// of responses in echo.go and package search, and the formats of bodies in formats.go.
 package relay
 
 import (

@@ -1,6 +1,6 @@
 //go:build long
 
-package relay
+package search
 
 import (
 	"io"

@@ -1,7 +1,8 @@
-package relay
+package search
 
 import (
 	"cmp"
+	"encoding/xml"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -80,7 +81,7 @@ func decoded(in []piece, decode func(string) (string, int)) (out []piece) {
 // obvious replaces secrets in a text: it decodes the text in every way, looks for each
 // secret at each place, and replaces the parts that were found. Of the secrets that a
 // part consists of, the first one stands for it.
-func obvious(text string, secrets []secret) string {
+func obvious(text string, secrets []Secret) string {
 	plain := make([]piece, len(text))
 	for i := range plain {
 		plain[i] = piece{text[i], i, i + 1}
@@ -112,9 +113,9 @@ func obvious(text string, secrets []secret) string {
 }
 
 // named returns secrets for texts, each with its own replacement.
-func named(texts []string) (secrets []secret) {
+func named(texts []string) (secrets []Secret) {
 	for i, text := range texts {
-		secrets = append(secrets, secret{Text: text, Instead: fmt.Sprintf("{{ t%d }}", i)})
+		secrets = append(secrets, Secret{Text: text, Instead: fmt.Sprintf("{{ t%d }}", i)})
 	}
 	return secrets
 }
@@ -215,8 +216,8 @@ func TestSearchOfLongSecretsIsTheObviousOne(t *testing.T) {
 
 // obviousFilter returns a filter without the reserve of rounding. A small one has a
 // table for its first states only.
-func obviousFilter(secrets []secret, small bool) *filter {
-	f := newFilter(secrets, spacesAlike)
+func obviousFilter(secrets []Secret, small bool) *Filter {
+	f := New(secrets, spacesAlike)
 	f.longest = longestOf(secrets)
 	if small {
 		f.words = smallTable(textsOf(secrets))
@@ -225,8 +226,8 @@ func obviousFilter(secrets []secret, small bool) *filter {
 }
 
 // split returns what a stream passes on if a text arrives in these parts.
-func split(f *filter, parts ...string) (got string) {
-	s := &stream{f: f}
+func split(f *Filter, parts ...string) (got string) {
+	s := &Stream{f: f}
 	for _, part := range parts {
 		_ = s.scan([]byte(part)) // there is no turn to wait for
 		s.pass(s.settled())
@@ -238,3 +239,10 @@ func split(f *filter, parts ...string) (got string) {
 
 // smallTable returns an automaton of which only the first states have a row.
 func smallTable(words []string) *automaton { return automatonOf(words, spacesAlike, 20) }
+
+// escapeXML writes a text as it stands in XML, which secrets are too.
+func escapeXML(text string) string {
+	var out strings.Builder
+	_ = xml.EscapeText(&out, []byte(text)) // cannot fail for a builder
+	return out.String()
+}

@@ -1,4 +1,10 @@
-package relay
+// Package search finds texts in a stream, however they are written, and replaces them.
+// It promises that what a stream passes on, and when, tells nothing of a text that it
+// does not replace whole.
+//
+// Begin with [Filter]. An automaton finds the texts, and a track follows the stream in
+// each way of reading it.
+package search
 
 import (
 	"cmp"
@@ -7,14 +13,14 @@ import (
 	"slices"
 )
 
-// secret is a text to be replaced, and its replacement. An empty Text is never
+// Secret is a text to be replaced, and its replacement. An empty Text is never
 // found.
-type secret struct {
+type Secret struct {
 	Text, Instead string
-	mark          string // replaces Text, if not empty, until a later filter replaces the mark
+	Mark          string // replaces Text, if not empty, until a later filter replaces the mark
 }
 
-// filter replaces secrets in a text that passes through. It finds them written
+// Filter replaces secrets in a text that passes through. It finds them written
 // plainly, with JSON escapes, with percent-encoding, and with any two of these
 // around each other, also if they are cut by the boundaries of chunks. It takes a
 // plus for a space. It is immutable and safe for concurrent use.
@@ -22,21 +28,24 @@ type secret struct {
 // Only whole secrets leave a trace. The filter always holds back as much text as the
 // longest secret can take, whatever the text is. A reader therefore cannot tell how
 // much of a text is the start of a secret.
-type filter struct {
-	secrets []secret
+type Filter struct {
+	secrets []Secret
 	words   *automaton
 	// longest is a length that no secret exceeds, in bytes. It is rounded up, because
 	// readers can tell it from what is held back.
 	longest int
 }
 
-// newFilter returns a filter for secrets. Bytes that equal maps to the same byte are
+// New returns a filter for secrets. Bytes that equal maps to the same byte are
 // equal.
-func newFilter(secrets []secret, equal func(byte) byte) *filter {
-	return &filter{secrets: secrets, words: newAutomaton(textsOf(secrets), equal), longest: roundUp(longestOf(secrets))}
+func New(secrets []Secret, equal func(byte) byte) *Filter {
+	return &Filter{secrets: secrets, words: newAutomaton(textsOf(secrets), equal), longest: roundUp(longestOf(secrets))}
 }
 
-func textsOf(secrets []secret) []string {
+// Secrets returns the secrets of the filter, which must not be changed.
+func (f *Filter) Secrets() []Secret { return f.secrets }
+
+func textsOf(secrets []Secret) []string {
 	texts := make([]string, len(secrets))
 	for i, s := range secrets {
 		texts[i] = s.Text
@@ -44,7 +53,7 @@ func textsOf(secrets []secret) []string {
 	return texts
 }
 
-func longestOf(secrets []secret) int {
+func longestOf(secrets []Secret) int {
 	longest := 0
 	for _, s := range secrets {
 		longest = max(longest, len(s.Text))
@@ -66,7 +75,35 @@ func roundUp(length int) int {
 
 // Reader returns a reader of the text of another reader, with its secrets
 // replaced. If the other reader fails, the text that was held back is dropped.
-func (f *filter) Reader(from io.Reader) *stream { return &stream{f: f, from: from} }
+func (f *Filter) Reader(from io.Reader) *Stream { return &Stream{f: f, from: from} }
+
+// Text returns a text with its secrets replaced, and whether there was one. work is called
+// before each block is searched, and may be nil.
+func (f *Filter) Text(text string, work func(held int) error) (clean string, replaced bool, err error) {
+	s := &Stream{f: f, Work: work}
+	if err := s.scan([]byte(text)); err != nil {
+		return "", false, err
+	}
+	s.end()
+	return string(s.out), s.any, nil
+}
+
+// Find calls report with the index of each secret that it finds in a text.
+func (f *Filter) Find(text string, report func(secret int)) {
+	s := &Stream{f: f}
+	note := func() {
+		for _, m := range s.marks {
+			report(int(m.secret))
+		}
+		s.marks = s.marks[:0]
+	}
+	for block := range slices.Chunk([]byte(text), blockSize) {
+		s.plain.read(s, units{block, ones[:len(block)]})
+		note()
+	}
+	s.plain.finish(s)
+	note()
+}
 
 const (
 	// chunk is how many bytes are read at a time.
@@ -75,13 +112,14 @@ const (
 	blockSize = 2 << 10
 )
 
-// stream is a text that passes through a filter. How much it has passed on after each
-// part of the text depends on the text and on filter.longest, but not on the secrets.
-type stream struct {
-	f    *filter
+// Stream is a text that passes through a filter. How much it has passed on after each
+// part of the text depends on the text and on Filter.longest, but not on the secrets.
+type Stream struct {
+	Work func(held int) error // called before a block is scanned; may be nil
+	Rest func()               // called when a part has been scanned; may be nil
+
+	f    *Filter
 	from io.Reader
-	work func(held int) error // called before a block is scanned; may be nil
-	rest func()               // called when a part has been scanned; may be nil
 	in   []byte
 	err  error // of from
 
@@ -104,8 +142,11 @@ type found struct {
 	secret   int32
 }
 
+// Replaced reports whether something was replaced so far.
+func (s *Stream) Replaced() bool { return s.any }
+
 // Read implements io.Reader.
-func (s *stream) Read(p []byte) (int, error) {
+func (s *Stream) Read(p []byte) (int, error) {
 	for len(s.out) == 0 && s.err == nil && len(p) > 0 {
 		s.fill()
 	}
@@ -118,13 +159,13 @@ func (s *stream) Read(p []byte) (int, error) {
 }
 
 // fill reads the next part of the text, and passes on what is settled.
-func (s *stream) fill() {
+func (s *Stream) fill() {
 	if s.in == nil {
 		s.in = make([]byte, chunk)
 	}
 	n, err := s.from.Read(s.in)
-	if s.rest != nil {
-		defer s.rest()
+	if s.Rest != nil {
+		defer s.Rest()
 	}
 	if s.err = cmp.Or(s.scan(s.in[:n]), err); errors.Is(s.err, io.EOF) {
 		s.end()
@@ -138,10 +179,10 @@ func (s *stream) fill() {
 }
 
 // scan looks for secrets in the next part of the text.
-func (s *stream) scan(part []byte) error {
+func (s *Stream) scan(part []byte) error {
 	for block := range slices.Chunk(part, blockSize) {
-		if s.work != nil {
-			if err := s.work(len(s.buf)); err != nil {
+		if s.Work != nil {
+			if err := s.Work(len(s.buf)); err != nil {
 				return err
 			}
 		}
@@ -153,14 +194,14 @@ func (s *stream) scan(part []byte) error {
 }
 
 // end passes on everything at the end of the text.
-func (s *stream) end() {
+func (s *Stream) end() {
 	s.plain.finish(s)
 	s.merge()
 	s.pass(s.base + int64(len(s.buf)))
 }
 
 // merge adds the marks to the parts that are replaced. Parts that overlap become one.
-func (s *stream) merge() {
+func (s *Stream) merge() {
 	if len(s.marks) == 0 {
 		return
 	}
@@ -192,7 +233,7 @@ func byStart(a, b found) int {
 // at least n-maxShort*s bytes and at most s special ones. All levels turn them into
 // at least n/maxWidth. A character may be cut at either end. The rest has more bytes
 // than the longest secret.
-func (s *stream) settled() int64 {
+func (s *Stream) settled() int64 {
 	size, enough := 0, s.f.longest+2*maxChar
 	most := maxWidth*s.f.longest + 2*maxChar
 	for i := len(s.buf) - 1; i >= 0; i-- {
@@ -207,7 +248,7 @@ func (s *stream) settled() int64 {
 }
 
 // pass passes on the text up to a limit.
-func (s *stream) pass(limit int64) {
+func (s *Stream) pass(limit int64) {
 	out, at, n := s.room[:0], s.base, 0
 	for _, m := range s.found {
 		if m.from >= limit {
@@ -215,7 +256,7 @@ func (s *stream) pass(limit int64) {
 		}
 		if m.from >= s.told { // otherwise its start was replaced earlier
 			out = append(out, s.buf[at-s.base:m.from-s.base]...)
-			out = append(out, cmp.Or(s.f.secrets[m.secret].mark, s.f.secrets[m.secret].Instead)...)
+			out = append(out, cmp.Or(s.f.secrets[m.secret].Mark, s.f.secrets[m.secret].Instead)...)
 			s.any = true
 		}
 		at = min(m.to, limit)

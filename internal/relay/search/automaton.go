@@ -1,4 +1,4 @@
-package relay
+package search
 
 // automaton finds the ends of words in a text. The state after a text is the longest
 // suffix of the text that is a prefix of a word (Aho and Corasick). It is immutable
@@ -206,8 +206,8 @@ func (a *automaton) word(state int32) int32 {
 	return a.ends[state-a.dense]
 }
 
-// automatonBytes estimates the memory of an automaton for secrets.
-func automatonBytes(secrets []secret) int {
+// Memory estimates the memory of an automaton for secrets.
+func Memory(secrets []Secret) int {
 	size := 0
 	for _, s := range secrets {
 		size += 10*len(s.Text) + 100
@@ -223,9 +223,9 @@ func spacesAlike(b byte) byte {
 	return b
 }
 
-// signsAlike also maps the signs of base64 for URLs to the signs of plain base64. So
+// SignsAlike also maps the signs of base64 for URLs to the signs of plain base64. So
 // it finds texts that differ from a word in these signs alone.
-func signsAlike(b byte) byte {
+func SignsAlike(b byte) byte {
 	switch b {
 	case '-':
 		return ' '
@@ -235,10 +235,10 @@ func signsAlike(b byte) byte {
 	return spacesAlike(b)
 }
 
-// lettersAlike also ignores the case of letters, as the names of headers do.
-func lettersAlike(b byte) byte {
+// LettersAlike also ignores the case of letters, as the names of headers do.
+func LettersAlike(b byte) byte {
 	if b >= 'A' && b <= 'Z' {
 		b += 'a' - 'A'
 	}
-	return signsAlike(b)
+	return SignsAlike(b)
 }

@@ -1,4 +1,4 @@
-package relay
+package search
 
 import "slices"
 
@@ -34,7 +34,7 @@ const steps = 16
 var ones = slices.Repeat([]uint8{1}, blockSize)
 
 // read takes the next part of the text as this track reads it.
-func (t *track) read(s *stream, in units) {
+func (t *track) read(s *Stream, in units) {
 	if t.level < maxLevel {
 		t.wake(in)
 	}
@@ -90,7 +90,7 @@ func (t *track) sleep() {
 }
 
 // finish reads what the decoders still hold at the end of the text.
-func (t *track) finish(s *stream) {
+func (t *track) finish(s *Stream) {
 	if !t.awake {
 		return
 	}
@@ -102,7 +102,7 @@ func (t *track) finish(s *stream) {
 }
 
 // scan looks for words that end in a part of the text, which was noted.
-func (t *track) scan(s *stream, text []byte) {
+func (t *track) scan(s *Stream, text []byte) {
 	a, state := s.f.words, t.state
 	table, classes := a.table, a.classes
 	before := t.count - int64(len(text))

@@ -1,4 +1,4 @@
-package relay
+package search
 
 import (
 	"errors"
@@ -16,18 +16,18 @@ import (
 
 const instead = "{{ t }}"
 
-func filterOf(texts ...string) *filter {
-	var secrets []secret
+func filterOf(texts ...string) *Filter {
+	var secrets []Secret
 	for _, text := range texts {
-		secrets = append(secrets, secret{Text: text, Instead: instead})
+		secrets = append(secrets, Secret{Text: text, Instead: instead})
 	}
-	f := newFilter(secrets, spacesAlike)
+	f := New(secrets, spacesAlike)
 	f.longest = longestOf(secrets) // without the reserve of rounding
 	return f
 }
 
 // String returns a text with its secrets replaced.
-func (f *filter) String(text string) string { return split(f, text) }
+func (f *Filter) String(text string) string { return split(f, text) }
 
 func TestSecretsAreReplaced(t *testing.T) {
 	t.Parallel()
