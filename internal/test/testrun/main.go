@@ -5,8 +5,8 @@
 //	go run ./internal/test/testrun [-long] [go test flags] [packages]
 //
 // Without packages it tests the whole repository, including the modules beside
-// the main one. A package runs with the race detector if its own files are
-// concurrent: see [concurrent]. With -long it also runs the tests that need
+// the main one. A package runs with the race detector if it is concurrent: see
+// [starts]. With -long it also runs the tests that need
 // time or luck. Other flags go to go test, in the form -name=value.
 package main
 

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -109,24 +112,49 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
+func TestRaceDetectorWatchesConcurrentPackages(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		source string
-		want   bool
+		code, test string
+		short      bool
+		long       bool
 	}{
-		"plain":       {"package p\nfunc f() int { return 1 }", false},
-		"a goroutine": {"package p\nfunc f() {\n\tgo f()\n}", true},
-		"a function":  {"package p\nfunc f() {\n\tgo func() {}()\n}", true},
-		"a mutex":     {"package p\nimport \"sync\"\nvar mu sync.Mutex", true},
-		"an atomic":   {"package p\nimport \"sync/atomic\"\nvar n atomic.Int64", true},
+		"plain":                  {"package p\nfunc f() int { return 1 }", "package p", false, false},
+		"a goroutine":            {"package p\nfunc f() {\n\tgo f()\n}", "package p", true, true},
+		"a function":             {"package p\nfunc f() {\n\tgo func() {}()\n}", "package p", true, true},
+		"a mutex":                {"package p\nimport \"sync\"\nvar mu sync.Mutex", "package p", true, true},
+		"an atomic":              {"package p\nimport \"sync/atomic\"\nvar n atomic.Int64", "package p", true, true},
+		"a value computed once":  {"package p\nimport \"sync\"\nvar f = sync.OnceValue(g)", "package p", false, true},
+		"a goroutine in a test":  {"package p", "package p\nfunc f() {\n\tgo f()\n}", true, true},
+		"a wait group in a test": {"package p", "package p\nimport \"sync\"\nfunc f() {\n\tvar all sync.WaitGroup\n\tall.Go(f)\n}", true, true},
+		"a mutex in a test":      {"package p", "package p\nimport \"sync\"\nvar mu sync.Mutex", false, true},
+		"an atomic in a test":    {"package p", "package p\nimport \"sync/atomic\"\nvar n atomic.Int64", false, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			must.Same(t, "concurrent", test.want, concurrent([]byte(test.source)))
+			dir := t.TempDir()
+			must.Do(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(test.code), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "p_test.go"), []byte(test.test), 0o600))
+			for long, want := range map[bool]bool{false: test.short, true: test.long} {
+				p := must.Get(look(dir, []string{"p.go", "_", "p_test.go"}, long))(t)
+				must.Same(t, fmt.Sprint("with the race detector, long: ", long), want, p.race)
+			}
 		})
 	}
+}
+
+// Tests that exclude the race detector run without it. Beside others, they would not run.
+func TestTestsThatExcludeTheRaceDetector(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"p.go": "// Package p has tests.\npackage p", "a_test.go": "//go:build unix && !race\n\npackage p\nfunc f() {\n\tgo f()\n}", "b_test.go": "package p",
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	must.Same(t, "alone", false, must.Get(look(dir, []string{"p.go", "_", "a_test.go"}, true))(t).race)
+	must.Fail(look(dir, []string{"p.go", "_", "a_test.go", "b_test.go"}, true))(t, "beside others", must.Text("move them to another package"))
 }
 
 // TestPlan plans this package, whose report starts a goroutine, two packages

@@ -88,7 +88,7 @@ func list(dir string, o options) ([]listed, error) {
 	var all []listed
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
-		p, err := look(fields[1], fields[2:])
+		p, err := look(fields[1], fields[2:], o.long)
 		if err != nil {
 			return nil, err
 		}
@@ -100,10 +100,9 @@ func list(dir string, o options) ([]listed, error) {
 }
 
 // look reads the files of a package. The name "_" separates them from its
-// tests. A package that has only tests, and excludes them from builds with the
-// race detector, does not run with it.
-func look(dir string, names []string) (p listed, err error) {
-	tests, excluded := false, names[0] == ""
+// tests. A package whose tests exclude the race detector does not run with it.
+func look(dir string, names []string, long bool) (p listed, err error) {
+	tests, with, without := false, 0, 0
 	for _, name := range names {
 		if tests = tests || name == "_"; name == "_" || name == "" {
 			continue
@@ -112,18 +111,34 @@ func look(dir string, names []string) (p listed, err error) {
 		if err != nil {
 			return p, err
 		}
-		p.race = p.race || concurrent(text)
-		excluded = excluded && strings.HasPrefix(string(text), "//go:build !race")
+		p.race = p.race || starts.Match(text) || (!tests || long) && shares.Match(text) || long && imports.Match(text)
+		switch {
+		case !tests:
+		case excludes.Match(text):
+			without++
+		default:
+			with++
+		}
 		if tests {
 			p.size += len(text)
 		}
 	}
-	p.race = p.race && !excluded
+	if p.race && with > 0 && without > 0 {
+		return p, fmt.Errorf("%s: some files of its tests exclude the race detector, so they would not run; move them to another package", dir)
+	}
+	p.race = p.race && without == 0
 	return p, nil
 }
 
-var concurrency = regexp.MustCompile(`(?m)^\s*go (func\b|[\w.]+\()|"sync(/atomic)?"`)
+// A package runs with the race detector if one of its files starts goroutines, or its
+// code shares memory between them. In tests, a mutex alone guards what a server in the
+// test has received, so such a package, and one that only imports sync for
+// sync.Once, runs with the race detector in the long run.
+var (
+	starts  = regexp.MustCompile(`(?m)^\s*go (func\b|[\w.]+\()|\.Go\(`)
+	shares  = regexp.MustCompile(`\bsync\.(Cond|Map|Mutex|Pool|RWMutex|WaitGroup)\b|"sync/atomic"`)
+	imports = regexp.MustCompile(`"sync"`)
+)
 
-// concurrent reports whether the text of a file starts a goroutine, or names
-// sync or sync/atomic.
-func concurrent(text []byte) bool { return concurrency.Match(text) }
+// excludes finds the build constraint of files that exclude the race detector.
+var excludes = regexp.MustCompile(`\A//go:build .*!race\b`)
