@@ -9,7 +9,7 @@ import (
 
 // Cluster is a running server. This operating system does not support it.
 type Cluster struct {
-	URL, Dir string
+	URL, Dir, Files string
 }
 
 var errNoCluster = errors.New("a private PostgreSQL server cannot be started on this system")

@@ -73,6 +73,8 @@ logging_collector = off
 type Cluster struct {
 	URL string // of a superuser
 	Dir string // holds a private cluster and its socket; only logs if adopted
+	// Files is the folder that a private cluster was copied from: see [EnvFiles].
+	Files string
 
 	kept *kept  // nil if the server was adopted
 	data string // the data directory
@@ -99,7 +101,7 @@ func Start(further ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{kept: k, bin: bin, Dir: dir, data: filepath.Join(dir, "data"), URL: "postgres:///postgres?" + url.Values{
+	return &Cluster{kept: k, bin: bin, Files: files, Dir: dir, data: filepath.Join(dir, "data"), URL: "postgres:///postgres?" + url.Values{
 		"host": {dir}, "user": {superuser}, "sslmode": {"disable"},
 	}.Encode()}, nil
 }
@@ -116,6 +118,9 @@ var initialized struct {
 
 // initialFiles returns the folder with the files of a new cluster.
 func initialFiles(bin string) (string, error) {
+	if files := os.Getenv(EnvFiles); files != "" {
+		return files, nil
+	}
 	f := &initialized
 	f.once.Do(func() {
 		var dir string

@@ -34,6 +34,9 @@ const (
 	EnvServer = "VAULT_TEST_POSTGRES"
 	// PoolerPort is the port in every address of a pooler: see [Pooler].
 	PoolerPort = "6432"
+	// EnvFiles is the environment variable with a folder that private clusters are
+	// copied from, so that not every process has to create one.
+	EnvFiles = "VAULT_TEST_POSTGRES_FILES"
 	// EnvRequire is an environment variable. If it or CI is set, tests without
 	// a server fail instead of being skipped.
 	EnvRequire = "VAULT_TEST_REQUIRE_POSTGRES"
@@ -47,17 +50,23 @@ func URL(t testing.TB) string {
 	return emptySchema(t, Server(t))
 }
 
-// Alone is like [URL], on a server that only this process uses. Use it for tests
-// that wait for the end of all transactions on the server: with [EnvServer], those
-// of other packages' tests count too. If no private server can be started, it uses
-// the shared one.
+// Alone is like [URL], on the server of [Own].
 func Alone(t testing.TB) string {
+	t.Helper()
+	return emptySchema(t, Own(t))
+}
+
+// Own returns the URL of a server that only this process uses. Use it for tests that
+// wait for the end of all transactions on the server: with [EnvServer], those of other
+// packages' tests count too. If no private server can be started, it returns the shared
+// one.
+func Own(t testing.TB) string {
 	t.Helper()
 	server, err := privateServer()
 	if err != nil {
 		server = Server(t)
 	}
-	return emptySchema(t, server)
+	return server
 }
 
 // Schema returns the name of another empty schema, which is dropped when the

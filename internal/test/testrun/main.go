@@ -112,7 +112,7 @@ func server() (env []string, stop func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return append(env, pgtest.EnvServer+"="+cluster.URL), cluster.Stop, nil
+	return append(env, pgtest.EnvServer+"="+cluster.URL, pgtest.EnvFiles+"="+cluster.Files), cluster.Stop, nil
 }
 
 // run runs the tests of a group and adds their results to the report.
