@@ -22,6 +22,8 @@ type Schemas struct {
 	Fill func(tb testing.TB, address string)
 	// Keep names the table whose rows belong to what Fill created.
 	Keep string
+	// On returns the URL of the server; nil stands for [Server].
+	On func(testing.TB) string
 
 	mu    sync.Mutex
 	db    *sql.DB
@@ -59,7 +61,11 @@ func (s *Schemas) take() *schema {
 // fill creates another schema and fills it.
 func (s *Schemas) fill(t testing.TB) *schema {
 	t.Helper()
-	server, name := Server(t), newSchema()
+	on, name := Server, newSchema()
+	if s.On != nil {
+		on = s.On
+	}
+	server := on(t)
 	one := &schema{name: name, address: must.Get(withParameter(server, "search_path", name))(t)}
 	must.Do(t, s.connect(server))
 	must.Get(s.db.ExecContext(t.Context(), "CREATE SCHEMA "+one.name))(t)
@@ -127,10 +133,11 @@ const largeSchema = 256 << 10
 // shapeText describes everything in a schema except its rows. It also says
 // whether one of the tables is large.
 const shapeText = `SELECT
-	(SELECT md5(string_agg(concat_ws(' ', relname, relkind, relnatts, relhastriggers, relhasrules), ',' ORDER BY relname))
+	(SELECT md5(string_agg(concat_ws(' ', relname, relkind, relnatts, relhasrules), ',' ORDER BY relname))
 		FROM pg_class WHERE relnamespace = $1::regnamespace)
-	|| (SELECT count(*) FROM pg_proc WHERE pronamespace = $1::regnamespace)
-	|| (SELECT count(*) FROM %s.%s),
+	|| (SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = $1::regnamespace)
+	|| '/' || (SELECT count(*) FROM pg_proc WHERE pronamespace = $1::regnamespace)
+	|| '/' || (SELECT count(*) FROM %s.%s),
 	EXISTS (SELECT FROM pg_class c LEFT JOIN pg_class t ON t.oid = c.reltoastrelid
 		WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) + COALESCE(pg_relation_size(t.oid), 0) > $2)`
 

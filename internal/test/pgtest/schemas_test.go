@@ -48,6 +48,8 @@ func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests 
 		{"a table", `CREATE TABLE more (n int)`, false},
 		{"a column", `ALTER TABLE notes ADD COLUMN more int`, false},
 		{"a function", `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`, false},
+		{"a trigger", `CREATE TRIGGER t BEFORE UPDATE ON notes FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()`, false},
+		{"a trigger for a time", `CREATE TRIGGER t BEFORE UPDATE ON notes FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger(); DROP TRIGGER t ON notes`, true},
 		{"a row that stays", `INSERT INTO version VALUES (2)`, false},
 		{"the last", `SELECT`, true},
 	} {

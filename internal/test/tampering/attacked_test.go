@@ -23,6 +23,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/test/keygate"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/internal/test/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -45,6 +46,11 @@ type attacked struct {
 	keys    map[string][]string // the columns of the primary key of each table, once they are known
 }
 
+// schemas lends schemas with the tables of a vault.
+var schemas = pgtest.Schemas{Keep: "vault_migrations", On: pgtest.Own, Fill: func(tb testing.TB, address string) {
+	must.Get(postgres.OpenOptions(tb.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}))(tb)
+}}
+
 // attack runs a test on both databases.
 func attack(t *testing.T, test func(*attacked)) {
 	t.Helper()
@@ -59,7 +65,7 @@ func attack(t *testing.T, test func(*attacked)) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		a := &attacked{T: t, pg: true}
-		address := pgtest.Alone(t)
+		address := schemas.URL(t)
 		a.open = func() vault.Storage {
 			return must.Get(postgres.Open(context.WithoutCancel(t.Context()), address))(t)
 		}
@@ -497,9 +503,9 @@ func (a *attacked) drops(event, table, condition string) (restore func()) {
 		a.exec("CREATE TRIGGER " + name + " BEFORE " + event + " ON " + table + when + " BEGIN SELECT RAISE(IGNORE); END")
 		return func() { a.exec("DROP TRIGGER " + name) }
 	}
-	a.exec("CREATE OR REPLACE FUNCTION drops() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
-	a.exec("CREATE TRIGGER " + name + " BEFORE " + event + " ON " + table + " FOR EACH ROW" + when + " EXECUTE FUNCTION drops()")
-	return func() { a.exec("DROP TRIGGER " + name + " ON " + table) }
+	a.exec("CREATE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+	a.exec("CREATE TRIGGER " + name + " BEFORE " + event + " ON " + table + " FOR EACH ROW" + when + " EXECUTE FUNCTION " + name + "()")
+	return func() { a.exec("DROP FUNCTION " + name + " CASCADE") }
 }
 
 // refuses makes a trigger that lets the inserts into a table fail that a condition on the
@@ -511,9 +517,9 @@ func (a *attacked) refuses(table, condition string) (restore func()) {
 		a.exec("CREATE TRIGGER refuses BEFORE INSERT ON " + table + when + "BEGIN SELECT RAISE(ABORT, 'refused'); END")
 		return func() { a.exec("DROP TRIGGER refuses") }
 	}
-	a.exec("CREATE OR REPLACE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused''; END'")
+	a.exec("CREATE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused''; END'")
 	a.exec("CREATE TRIGGER refuses BEFORE INSERT ON " + table + " FOR EACH ROW" + when + "EXECUTE FUNCTION refuses()")
-	return func() { a.exec("DROP TRIGGER refuses ON " + table) }
+	return func() { a.exec("DROP FUNCTION refuses CASCADE") }
 }
 
 // literal returns bytes as they are written in SQL.
