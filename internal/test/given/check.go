@@ -98,9 +98,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 // Same fails the test unless two values are equal.
 func Same[T any](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	must.Same(t, what, want, got)
 }
 
 // Field returns a text field of a JSON object, at a dotted path.

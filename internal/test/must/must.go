@@ -4,6 +4,7 @@ package must
 
 import (
 	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,6 +71,9 @@ func Err[T any](_ T, err error) error { return err }
 // Same reports the differences between what a test wants and what it got.
 func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
+	if reflect.DeepEqual(want, got) { // cmp alone takes several times as long
+		return
+	}
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
