@@ -60,7 +60,7 @@ func (m *mutant) run(t *testing.T, top string) ([]byte, error) {
 	must.Do(t, os.WriteFile(changed, []byte(strings.Replace(text, m.old, m.new, 1)), 0o600))
 	overlay := filepath.Join(t.TempDir(), "overlay.json")
 	must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]any{"Replace": map[string]string{file: changed}}))(t), 0o600))
-	args := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout=20m"}
+	args := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout=10m"}
 	switch {
 	case *mutantTests != "":
 		args = append(args, strings.Split(*mutantTests, ",")...)
@@ -102,7 +102,7 @@ var mutants = []mutant{
 	{name: "lease: one owner for all", file: "internal/runs/worker.go",
 		old: "Owner: storage.ID(uuid.New())", new: "Owner: storage.ID(uuid.UUID{1})", seen: true},
 	{name: "lease: slots leak on errors", file: "internal/runs/worker.go",
-		old: "	w.release(tenant, room-len(jobs))\n", new: "	if err == nil {\n		w.release(tenant, room-len(jobs))\n	}\n"},
+		old: "	w.release(tenant, room-len(jobs))\n", new: "	if err == nil {\n		w.release(tenant, room-len(jobs))\n	}\n", seen: true},
 	{name: "lease: run writes at once", file: "internal/runs/job.go",
 		old: "j.At(caller).Collecting(writes))", new: "j.At(caller))", seen: true},
 	{name: "lease: failed run writes", file: "internal/runs/job.go",

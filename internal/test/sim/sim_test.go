@@ -107,7 +107,7 @@ func (w *world) play() {
 	stop()
 	kept.Wait()
 	for _, n := range w.live() {
-		if err := n.v.Close(); err != nil {
+		if err := w.end(n); err != nil {
 			w.failf("close: %v", err)
 		}
 	}
@@ -186,9 +186,19 @@ func (w *world) await(n int) {
 func (w *world) bury() {
 	for _, n := range w.ghosts {
 		if n.v != nil {
-			_ = n.v.Close()
+			_ = w.end(n)
 		}
 	}
+}
+
+// end closes the vault of a node. The goroutines of one that does not end would keep
+// the bubble alive for ever, so it ends the test.
+func (w *world) end(n *node) error {
+	tooLong := time.AfterFunc(10*time.Minute, func() {
+		panic(fmt.Sprintf("seed %d: %s does not end: a goroutine, slot or lease is left", w.seed, n.name()))
+	})
+	defer tooLong.Stop()
+	return n.v.Close()
 }
 
 // shrink leaves out faults of a history that fails, as long as it still fails.
