@@ -337,7 +337,8 @@ func (v *Vault) ProxyClient(ctx context.Context, key string) (*Client, error) {
 // The limits of [AccessRule.Destinations] apply to the URL of each request, and so
 // to each hop. A Host that differs from the URL is ErrForbidden. Headers, query and
 // response are treated as by [Client.InvokeProxy], and so are errors, because errors
-// of base may quote the response. Dialling and TLS are base's, and base sees the data.
+// of base may quote the response. Hooks of package httptrace are not called then.
+// Connections, dialling and TLS are base's, and base sees the data.
 func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -409,6 +410,7 @@ func (d *detokenizer) detokenized(req *http.Request) (*http.Request, *relay.Echo
 	}
 	if echo != nil {
 		out.URL, out.Host = r.URL, ""
+		out = relay.Quiet(out)
 	}
 	return out, echo, err
 }

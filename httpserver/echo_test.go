@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/textproto"
 	"slices"
 	"strconv"
@@ -335,7 +336,8 @@ func TestKnownValuesDoNotTellAPart(t *testing.T) {
 }
 
 // Over HTTP/2 a RoundTripper shows nothing of a value either: not in headers, in the body,
-// in trailers, or in an error, which may quote the destination.
+// in trailers, in informational responses, or in an error, which may quote the
+// destination. Hooks of the caller are not called.
 func TestEchoesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	c := newCage(t)
@@ -362,7 +364,14 @@ func TestEchoesOverHTTP2(t *testing.T) {
 	}})
 	transport := must.Get(c.Authenticate(t.Context(), pass))(t).RoundTripper(server.Client().Transport)
 	for path, want := range map[string]string{"/": "HTTP/2.0 {{ key }}", "/cut": ""} {
-		req := must.Get(http.NewRequest("POST", server.URL+path, nil))(t)
+		traced := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			WroteHeaderField: func(name string, values []string) { t.Errorf("%s: sent %s: %v", path, name, values) },
+			Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+				t.Errorf("%s: %d: %v", path, code, header)
+				return nil
+			},
+		})
+		req := must.Get(http.NewRequestWithContext(traced, "POST", server.URL+path, nil))(t)
 		req.Header.Set("Authorization", "Bearer {{ key }}")
 		res := must.Get(transport.RoundTrip(req))(t)
 		body, err := io.ReadAll(res.Body)

@@ -183,7 +183,8 @@ type Caller struct {
 	// minute, and while its proxy has no free slot after ten seconds.
 	Stranger string
 	// Keep, if not nil, gives the request a connection that only requests of the same
-	// holder use. With [Policy.UseEnvironmentProxy], the connection is used once.
+	// holder use, and hides it from package httptrace. With
+	// [Policy.UseEnvironmentProxy], the connection is used once.
 	Keep *Keep
 }
 
@@ -234,6 +235,7 @@ func (c *Client) do(req *http.Request, caller Caller) (*http.Response, error) {
 // send sends a request on a connection of the caller or of its tenant.
 func (c *Client) send(req *http.Request, caller Caller, connections *pool) (*http.Response, error) {
 	if caller.Keep != nil {
+		req = req.WithContext(Untraced(req.Context()))
 		if connections.Proxy == nil {
 			return c.kept.roundTrip(req, caller.Tenant, caller.Keep)
 		}

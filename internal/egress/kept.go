@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"slices"
@@ -34,6 +35,20 @@ type Keep struct {
 	// the request before, or nil. If ok is false, the connection is closed, and another
 	// one takes the request. It is called again if that was in vain.
 	Carry func(before any) (after any, ok bool)
+}
+
+// Untraced returns a context without the hooks of package httptrace. They would see the
+// headers that are sent, and those of informational responses.
+func Untraced(ctx context.Context) context.Context { return untraced{ctx} }
+
+type untraced struct{ context.Context }
+
+func (c untraced) Value(key any) any {
+	v := c.Context.Value(key)
+	if _, ok := v.(*httptrace.ClientTrace); ok {
+		return nil
+	}
+	return v
 }
 
 // Limits on kept connections that are idle. Beyond them, the longest idle one of the

@@ -4,7 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+
+	"github.com/seed-72ea4aab/vault/internal/egress"
 )
+
+// Quiet returns a copy of a request for another transport, of which package httptrace
+// tells the sender nothing.
+func Quiet(req *http.Request) *http.Request { return req.WithContext(egress.Untraced(req.Context())) }
 
 // QuietError returns an error for the failure of another transport, which may quote
 // what the destination sent.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -143,10 +144,20 @@ func (s *seen) Start(ctx context.Context, e vault.Event) (context.Context, func(
 		s.all = append(s.all, fmt.Sprintf("%+v %v", e, err))
 	}
 	note(nil)
-	return ctx, note
+	return s.traced(ctx), note
 }
 
-// Observers do not see the headers that were filled in.
+// traced returns a context with which package httptrace tells what is sent.
+func (s *seen) traced(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(name string, values []string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = append(s.all, fmt.Sprint(name, values))
+	}})
+}
+
+// Observers, and hooks of the caller or of an observer, do not see the headers that were
+// filled in.
 func TestObserversSeeNoBoundData(t *testing.T) {
 	t.Parallel()
 	s := &seen{}
@@ -154,7 +165,7 @@ func TestObserversSeeNoBoundData(t *testing.T) {
 	call := cardCall()
 	call.Header = http.Header{"Content-Type": {"application/json"}, "X-Card": {"{{ card | json: '$.number' }}"}}
 	call.Query = url.Values{"q": {"{{ card | json: '$.number' }}"}}.Encode()
-	must.Get(w.charge(t.Context(), w.key, call))(t)
+	must.Get(w.charge(s.traced(t.Context()), w.key, call))(t)
 	given.Same(t, "sent", w.got.Header.Get("X-Card")+w.got.Header.Get("Tracestate"), given.Visa+"seen=1")
 	wantNothingOf(t, "events", strings.Join(s.all, "\n"))
 }
