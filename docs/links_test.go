@@ -19,7 +19,7 @@ import (
 var (
 	linkForm    = regexp.MustCompile(`\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)`)
 	headingForm = regexp.MustCompile(`^#{1,6} (.+)$`)
-	testName    = regexp.MustCompile("^`((?:Test|Example|Fuzz|Benchmark)\\w*)`$")
+	testName    = regexp.MustCompile("`((?:Test|Example|Fuzz|Benchmark)\\w*)`")
 
 	testDeclared = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
 )
@@ -85,13 +85,14 @@ func anchor(heading string) string {
 	return out.String()
 }
 
-// test returns the name of the test that a link names, or "".
-func (l link) test() string {
-	name := testName.FindStringSubmatch(l.text)
-	if name == nil || !strings.HasSuffix(l.target, "_test.go") {
-		return ""
+// tests returns the names of the tests that a link names.
+func (l link) tests() (names []string) {
+	if strings.HasSuffix(l.target, "_test.go") {
+		for _, m := range testName.FindAllStringSubmatch(l.text, -1) {
+			names = append(names, m[1])
+		}
 	}
-	return name[1]
+	return names
 }
 
 // TestLinksResolve follows every link within the repository. TestNamedTestsExist
@@ -104,7 +105,7 @@ func TestLinksResolve(t *testing.T) {
 			t.Errorf("%s: the link to %s is not a URL", l.file, l.target)
 			continue
 		}
-		if u.Scheme != "" || l.test() != "" {
+		if u.Scheme != "" || len(l.tests()) > 0 {
 			continue
 		}
 		file := l.file
@@ -129,27 +130,29 @@ func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	home := filesOfTests(t)
 	moved := map[string][]string{} // by document: old and new links, in turns
+	checked := 0
 	for _, l := range linksOf(t) {
-		name := l.test()
-		if name == "" {
-			continue
-		}
 		folder := absolute(t, filepath.Dir(l.file))
 		linked := filepath.Join(folder, filepath.FromSlash(l.target))
-		if slices.Contains(home[name], linked) {
-			continue
+		for _, name := range l.tests() {
+			if checked++; slices.Contains(home[name], linked) {
+				continue
+			}
+			file, err := newHome(name, linked, home[name])
+			if err != nil {
+				t.Errorf("%s: %v", l.file, err)
+				continue
+			}
+			target := must.Get(filepath.Rel(folder, file))(t)
+			target = filepath.ToSlash(target)
+			if !*update {
+				t.Errorf("%s: %s is no longer in %s but in %s; run this test with -update", l.file, name, l.target, target)
+			}
+			moved[l.file] = append(moved[l.file], "["+l.text+"]("+l.target+")", "["+l.text+"]("+target+")")
 		}
-		file, err := newHome(name, linked, home[name])
-		if err != nil {
-			t.Errorf("%s: %v", l.file, err)
-			continue
-		}
-		target := must.Get(filepath.Rel(folder, file))(t)
-		target = filepath.ToSlash(target)
-		if !*update {
-			t.Errorf("%s: %s is no longer in %s but in %s; run this test with -update", l.file, name, l.target, target)
-		}
-		moved[l.file] = append(moved[l.file], "["+l.text+"]("+l.target+")", "["+l.text+"]("+target+")")
+	}
+	if checked < 80 {
+		t.Errorf("found only %d tests in links", checked)
 	}
 	if *update {
 		rewrite(t, moved)

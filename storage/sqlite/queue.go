@@ -91,7 +91,7 @@ func (g *group) fail(err error) {
 // commit joins the next transaction.
 //
 // With one transaction for all waiting calls, 32 callers create twice as many
-// tokens as one caller (BenchmarkGrouping).
+// tokens as one caller.
 type queue struct {
 	writer *writer
 
