@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -172,9 +171,9 @@ func (e *Echo) worker() func(held int) error {
 // is passed on, and the widths of decoded text.
 const copies = 4
 
-// Clean cleans the headers and the body of a response. The body is decompressed,
-// and stays a stream. A response that cannot be searched is an error, and its
-// body is closed. A nil Echo leaves the response as it is.
+// Clean cleans the headers and the body of a response. The body stays a stream. A
+// response that cannot be searched is an error, and its body is closed. A nil Echo
+// leaves the response as it is.
 func (e *Echo) Clean(res *http.Response) error {
 	if e == nil {
 		return nil
@@ -288,8 +287,8 @@ func (e *Echo) text(filters []*search.Filter, text string) (string, error) {
 	return text, nil
 }
 
-// searchable returns the plain body of a response, if it can be searched. It is
-// decompressed in the tenant's turn.
+// searchable returns the body of a response, if it can be searched. A compressed body
+// cannot: its size, and so how it is cut, tells which parts of a value the caller guessed.
 func (e *Echo) searchable(res *http.Response) (io.Reader, error) {
 	switch {
 	case res.StatusCode < 200:
@@ -299,76 +298,24 @@ func (e *Echo) searchable(res *http.Response) (io.Reader, error) {
 	case !isUTF8(res.Header):
 		return nil, unsearchable("has a charset other than UTF-8")
 	}
-	encodings, err := encodingsOf(res.Header)
-	switch {
-	case err != nil:
-		return nil, unsearchable(err.Error())
-	case len(encodings) == 0:
+	if encodings, err := encodingsOf(res.Header); err == nil && len(encodings) == 0 {
 		return res.Body, nil
 	}
-	raw := bufio.NewReader(&inTurn{from: res.Body, before: e.room.Rest})
-	if _, err := raw.Peek(1); err == io.EOF {
-		return raw, nil
+	empty := bufio.NewReader(res.Body)
+	switch _, err := empty.Peek(1); err {
+	case io.EOF:
+		return empty, nil
+	case nil:
+		return nil, unsearchable("is compressed, although that was not requested")
+	default:
+		return nil, err
 	}
-	var plain io.Reader = raw
-	for _, name := range encodings {
-		if plain, err = decompressor(name, plain); err != nil {
-			return nil, compressed(err)
-		}
-		plain = &inTurn{plain, func() {}, e.worker()}
-	}
-	defer e.room.Rest()
-	start := bufio.NewReader(plain)
-	if _, err := start.Peek(1); err != nil && err != io.EOF {
-		return nil, compressed(err)
-	}
-	return &plainBody{start}, nil
-}
-
-// inTurn is a stage of decompression. A body may be large in the middle although both
-// ends are small.
-type inTurn struct {
-	from   io.Reader
-	before func()               // called before a part is read
-	work   func(held int) error // called after it; may be nil
-}
-
-func (r *inTurn) Read(p []byte) (int, error) {
-	r.before()
-	n, err := r.from.Read(p)
-	if r.work != nil && err == nil {
-		err = r.work(0)
-	}
-	return n, err
 }
 
 // unsearchable returns the error for a response that cannot be searched for
 // data.
 func unsearchable(why string) error {
 	return fault.New(fault.ErrUnreachable, "the destination's response cannot be searched for the data that was sent: it %s", why)
-}
-
-// compressed returns the error of a decompressor. Errors of the connection pass.
-func compressed(err error) error {
-	switch {
-	case errors.Is(err, errEncoding):
-		return unsearchable(errEncoding.Error())
-	case errors.Is(err, fault.ErrUnreachable), errors.Is(err, fault.ErrTimeout), errors.Is(err, http.ErrBodyReadAfterClose), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	default:
-		return unsearchable(errCompressed.Error())
-	}
-}
-
-// plainBody is a body that was compressed.
-type plainBody struct{ io.Reader }
-
-func (d *plainBody) Read(p []byte) (int, error) {
-	n, err := d.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = compressed(err)
-	}
-	return n, err
 }
 
 // isUTF8 reports whether the headers name no other charset.
