@@ -38,3 +38,20 @@ func base64Forms(text string) (forms []string) {
 	}
 	return forms
 }
+
+// latin1Forms returns a text as programs repeat it that read its UTF-8 as Latin-1, or
+// that write it in Latin-1, as many do with headers.
+func latin1Forms(text string) []string {
+	var read []rune
+	var written []byte
+	for _, b := range []byte(text) {
+		read = append(read, rune(b))
+	}
+	for _, r := range text {
+		if r > 0xFF {
+			return []string{string(read)}
+		}
+		written = append(written, byte(r))
+	}
+	return []string{string(read), string(written)}
+}

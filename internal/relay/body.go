@@ -23,6 +23,7 @@ type Body struct {
 	templates expr.List // templates of the spots
 	boundary  string    // boundary of a multipart body
 	renewed   string    // replaces it, if not empty
+	foreign   bool      // values may be read in a charset that changes them
 }
 
 // spot is a part of a body that is replaced.
@@ -37,7 +38,7 @@ type spot struct {
 // same, byte for byte.
 func Scan(header http.Header, raw []byte) (*Body, *form.Problems) {
 	format, boundary := FormatOf(header)
-	b := &Body{raw: raw}
+	b := &Body{raw: raw, foreign: !keepsText(header)}
 	if format != multipart {
 		return b, b.scan(format, 0, len(raw), "")
 	}
@@ -75,6 +76,12 @@ func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 	default:
 		return b.addText(spot{start: start, end: end, path: path}, string(raw), nil)
 	}
+}
+
+// keepsText reports whether the charset of a body or a part leaves ASCII text as it is,
+// whatever is around it. In some others, text before a value changes how it is read.
+func keepsText(header http.Header) bool {
+	return hasCharset(header, "utf-8", "utf8", "us-ascii", "iso-8859-1")
 }
 
 func (b *Body) addText(s spot, template string, escape func(string) string) *form.Problems {

@@ -85,6 +85,7 @@ func secretsOf(sent, encoded []reveal.Text) (data, chosen []search.Secret) {
 	for _, s := range sent {
 		add(s, s.Text, escapeXML(s.Text)) // as it was inserted
 		add(s, base64Forms(s.Text)...)
+		add(s, latin1Forms(s.Text)...)
 	}
 	for _, s := range encoded {
 		from, to, first := dataIn(s.Text, sent)
@@ -295,7 +296,7 @@ func (e *Echo) searchable(res *http.Response) (io.Reader, error) {
 		return nil, unsearchable("switches to another protocol")
 	case res.StatusCode == http.StatusPartialContent:
 		return nil, unsearchable("is only a part of a document")
-	case !isUTF8(res.Header):
+	case !hasCharset(res.Header, "utf-8", "utf8"):
 		return nil, unsearchable("has a charset other than UTF-8")
 	}
 	if encodings, err := encodingsOf(res.Header); err == nil && len(encodings) == 0 {
@@ -318,12 +319,12 @@ func unsearchable(why string) error {
 	return fault.New(fault.ErrUnreachable, "the destination's response cannot be searched for the data that was sent: it %s", why)
 }
 
-// isUTF8 reports whether the headers name no other charset.
-func isUTF8(header http.Header) bool {
+// hasCharset reports whether the headers name no charset other than these.
+func hasCharset(header http.Header, names ...string) bool {
 	for _, line := range header["Content-Type"] {
 		_, params, err := mime.ParseMediaType(line)
 		charset, given := params["charset"]
-		if err != nil && strings.Contains(strings.ToLower(line), "charset") || given && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "utf8") {
+		if err != nil && strings.Contains(strings.ToLower(line), "charset") || given && !slices.Contains(names, strings.ToLower(charset)) {
 			return false
 		}
 	}

@@ -89,12 +89,16 @@ func (b *Body) scanPart(start, end int) *form.Problems {
 	if _, params, err := mime.ParseMediaType(header.Get("Content-Disposition")); err == nil {
 		name = jsonx.JoinName("", params["name"])
 	}
-	encoding := strings.ToLower(header.Get("Content-Transfer-Encoding"))
-	if !slices.Contains([]string{"", "7bit", "8bit", "binary"}, encoding) {
+	if slices.ContainsFunc(header["Content-Transfer-Encoding"], func(encoding string) bool {
+		return !slices.Contains([]string{"", "7bit", "8bit", "binary"}, strings.ToLower(encoding))
+	}) {
 		return nil
 	}
 	format, _ := FormatOf(header)
-	return b.scan(format, from, start+len(part), name)
+	spots := len(b.spots)
+	bad := b.scan(format, from, start+len(part), name)
+	b.foreign = b.foreign || len(b.spots) > spots && !keepsText(header)
+	return bad
 }
 
 // cutHeader separates the headers from the body.

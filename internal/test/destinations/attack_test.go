@@ -326,3 +326,59 @@ func TestReplacementsAreReported(t *testing.T) {
 		}
 	}
 }
+
+// A destination that reads a request in another charset would repeat other characters. So
+// the request is refused. Headers have no charset: many programs read and write them in
+// Latin-1.
+func TestCharsetsOfBoundRequests(t *testing.T) {
+	t.Parallel()
+	w := newTill(t, vault.Config{})
+	const name = "Jürgen Müller"
+	given.Create(t, w.Private, vault.TokenParams{ID: "name", Type: vault.TypeGeneric, Data: name})
+	latin1 := func(text string) string {
+		var read []rune
+		for _, b := range []byte(text) {
+			read = append(read, rune(b))
+		}
+		return string(read)
+	}
+	w.answer = func(rw http.ResponseWriter, r *http.Request, body string) {
+		rw.Header().Set("X-Body", strings.ReplaceAll(body, "ü", "\xfc"))
+		_ = json.NewEncoder(rw).Encode([]string{body, latin1(body), latin1(r.Header.Get("X-Name"))})
+	}
+	part := func(header string) string {
+		return "--b\r\nContent-Disposition: form-data; name=a\r\n" + header + "\r\n\r\n{{ name }}\r\n--b--"
+	}
+	for _, test := range []struct {
+		types []string
+		body  string
+		ok    bool
+	}{
+		{[]string{"text/plain"}, "{{ name }}", true},
+		{[]string{"text/plain; charset=UTF-8"}, "{{ name }}", true},
+		{[]string{"text/plain; charset=iso-8859-1"}, "{{ name }}", true},
+		{[]string{"text/plain; charset=utf-16le"}, "without", true},
+		{[]string{"text/plain; charset=utf-16le"}, "{{ name }}", false},
+		{[]string{"text/plain", "text/plain; charset=IBM037"}, "{{ name }}", false},
+		{[]string{"application/x-www-form-urlencoded; charset=utf-7"}, "a={{ name }}", false},
+		{[]string{"text/plain; charset=utf-8; charset=utf-16"}, "{{ name }}", false},
+		{[]string{"multipart/form-data; boundary=b; charset=IBM037"}, part("X: y"), false},
+		{[]string{"multipart/form-data; boundary=b"}, part("Content-Type: text/plain; charset=shift_jis"), false},
+	} {
+		header := http.Header{"Content-Type": test.types, "X-Name": {"{{ name }}"}}
+		answer, err := w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: header, Body: strings.NewReader(test.body)})
+		what := fmt.Sprint(test.types, " ", test.body)
+		if !test.ok {
+			given.WantFields(t, what, err, "headers.Content-Type")
+			continue
+		}
+		must.Match(t, what, err, nil)
+		all := answer.Header.Get("X-Body") + answer.body
+		for _, text := range []string{"rgen", "ller"} {
+			must.Lack(t, what, all, text)
+		}
+	}
+	header := http.Header{"Content-Type": {"text/plain; charset=utf-16le"}}
+	must.Get(w.charge(t.Context(), w.Private, vault.ProxyCall{Method: "POST", Header: header, Body: strings.NewReader("{{ name }}")}))(t)
+	given.Same(t, "a caller who may see the data", w.body, name)
+}
