@@ -15,10 +15,12 @@ import (
 // Memory does not grow with the log.
 type Checker struct {
 	Report *Report // receives the findings
-	// Key verifies the note. If it is nil, the caller has verified the vault's
-	// tree itself, with the events and heads that it passes. Then these need no
-	// proofs, the log needs no note, and leaves may follow the last head.
+	// Key verifies the note. If it is nil, the caller knows the vault's tree, and has
+	// verified the heads that it passes. Then these need no proofs, the log needs no
+	// note, and leaves may follow the last head.
 	Key note.Verifier
+	// Vault is the vault's tree that events must be in, if there is no Key.
+	Vault Checkpoint
 	// Since, if not nil, is an earlier note of the vault or of the tenant that
 	// the log must extend. It needs a Key.
 	Since []byte
@@ -108,7 +110,7 @@ func (c *Checker) Event(p Proven) error {
 // open returns a genuine event.
 func (c *Checker) open(p *Proven) (*Event, error) {
 	if c.Key == nil {
-		return ParseEvent([]byte(p.Body))
+		return p.Open(&c.Vault)
 	}
 	return p.Open(&c.note)
 }

@@ -200,7 +200,7 @@ func (l *Ledger) judge(ctx context.Context, a *anchored, msg []byte) error {
 	}
 	if err == nil {
 		err = l.compare(ctx, c, msg)
-	} else if known, failed := l.explained(ctx, msg); known || failed != nil {
+	} else if known, failed := l.explained(ctx, l.vault.tree, msg); known || failed != nil {
 		err = failed
 	} else {
 		l.suspend(AlarmForked, "an anchor has a note that the keys of this database did not sign; accept the restore, or correct the anchor", msg)
@@ -219,12 +219,11 @@ func (l *Ledger) mayFollow(ctx context.Context, a *anchored, msg []byte) bool {
 	return l.judge(ctx, a, msg) == nil && l.vault.suspended == ""
 }
 
-// explained reports whether an accepted restore names a note.
-func (l *Ledger) explained(ctx context.Context, msg []byte) (found bool, err error) {
-	err = l.eachEvent(ctx, storage.EventQuery{To: l.vault.tree.Size, About: &storage.ID{}}, func(_ int64, e *evidence.Event) {
-		found = found || e.Kind == evidence.EventRestored && slices.Contains(e.Notes, string(msg))
+// explained reports whether an accepted restore in the vault's tree names a note.
+func (l *Ledger) explained(ctx context.Context, vault storage.Tree, msg []byte) (bool, error) {
+	return l.has(ctx, vault, storage.EventQuery{About: &storage.ID{}}, func(e *evidence.Event) bool {
+		return e.Kind == evidence.EventRestored && slices.Contains(e.Notes, string(msg))
 	})
-	return found, err
 }
 
 // signTree signs a note over the vault's tree, unless the newest note already

@@ -27,11 +27,10 @@ type exported struct {
 	vault  *hashes
 	log    *hashes
 
-	// size is the number of leaves, and place the size of the vault's tree that is
-	// exported.
-	size, place int64
-	// inPlace means that nothing is signed: events have no proofs, and the vault's
-	// tree is left out.
+	// size is the number of leaves.
+	size int64
+	// inPlace means that nothing is signed: heads have no proofs, and the rest of the
+	// vault's tree is left out.
 	inPlace bool
 	// row, if not nil, receives each leaf with the row of its entry, or nil if the
 	// row is missing. It may change the leaf.
@@ -59,27 +58,11 @@ func (l *Ledger) export(ctx context.Context, tenant uuid.UUID) (*exported, error
 		if h.index < 0 {
 			return nil, storage.ErrNotFound
 		}
-		if x.size, x.place = h.size, x.at.Size; h.index < x.at.Size {
+		if x.size = h.size; h.index < x.at.Size {
 			return x, nil
 		}
 	}
 	return nil, ErrNotSequenced // unreachable: a note follows each head
-}
-
-// proven returns an event with its inclusion proof.
-func (x *exported) proven(index int64) (evidence.Proven, error) {
-	events, err := x.l.c.Store.TreeEvents(x.ctx, storage.EventQuery{From: index, To: index + 1})
-	if err != nil {
-		return evidence.Proven{}, err
-	}
-	if len(events) == 0 {
-		return evidence.Proven{}, fmt.Errorf("%w: an event is missing", ErrTampered)
-	}
-	p := evidence.Proven{Body: string(events[0].Body), Index: index}
-	if !x.inPlace {
-		p.Proof, err = x.vault.prove(x.at.Size, index)
-	}
-	return p, err
 }
 
 // Proof returns the proof that an entry is in the tenant's log: see
@@ -97,7 +80,7 @@ func (l *Ledger) Proof(ctx context.Context, tenant, id uuid.UUID) ([]byte, error
 	if p.Hashes, err = x.log.prove(x.head.size, leaf.N); err != nil {
 		return nil, err
 	}
-	if p.Head, err = x.proven(x.head.index); err != nil {
+	if p.Head, err = x.vault.proven(x.at.Size, x.head.index); err != nil {
 		return nil, err
 	}
 	p.Note, err = x.ownNote()
@@ -230,7 +213,7 @@ func (x *exported) events(to evidence.Log) error {
 		}
 	}
 	for _, about := range []*storage.ID{&tenant, {}} {
-		if err := x.l.eachEvent(x.ctx, storage.EventQuery{To: x.place, About: about}, take); err != nil {
+		if err := x.l.eachEvent(x.ctx, storage.EventQuery{To: x.at.Size, About: about}, take); err != nil {
 			return err
 		}
 	}
@@ -239,9 +222,12 @@ func (x *exported) events(to evidence.Log) error {
 		return err
 	}
 	for _, index := range show {
-		p, err := x.proven(index)
-		if errors.Is(err, ErrTampered) {
+		p, err := x.vault.proven(x.at.Size, index)
+		if errors.Is(err, ErrTampered) && !x.inPlace {
 			continue // the verifier misses it
+		}
+		if errors.Is(err, ErrTampered) {
+			err = nil // the verifier finds no proof
 		}
 		if err != nil {
 			return err
@@ -264,7 +250,7 @@ func (x *exported) trees(to evidence.Log, from int64) error {
 	defer stop()
 	head, err, more := next()
 	heads := func(size int64) error { // of trees up to this size
-		for ; more && err == nil && head.index < x.place && min(head.Size, x.size) <= size; head, err, more = next() {
+		for ; more && err == nil && head.index < x.at.Size && min(head.Size, x.size) <= size; head, err, more = next() {
 			if err := grown.upTo(head.index); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -144,6 +145,20 @@ func (h *hashes) root(size int64) (merkle.Hash, error) {
 func (h *hashes) prove(size, n int64) ([]merkle.Hash, error) {
 	p, err := tlog.ProveRecord(size, n, h)
 	return append([]merkle.Hash{}, p...), err
+}
+
+// proven returns an event of the vault's tree of a size with its inclusion proof.
+func (h *hashes) proven(size, index int64) (evidence.Proven, error) {
+	events, err := h.l.c.Store.TreeEvents(h.ctx, storage.EventQuery{From: index, To: index + 1})
+	if err != nil {
+		return evidence.Proven{}, err
+	}
+	if len(events) == 0 {
+		return evidence.Proven{}, fmt.Errorf("%w: an event is missing", ErrTampered)
+	}
+	p := evidence.Proven{Body: string(events[0].Body), Index: index}
+	p.Proof, err = h.prove(size, index)
+	return p, err
 }
 
 // nodesOf collects the nodes that must be stored when a frontier grows.

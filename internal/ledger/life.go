@@ -139,23 +139,26 @@ func (l *Ledger) RecordErasure(ctx context.Context, e evidence.Event, since time
 }
 
 // hasErasure reports whether the vault's tree has an erasure, since a time.
-func (l *Ledger) hasErasure(ctx context.Context, e *evidence.Event, since time.Time) (has bool, err error) {
-	from, err := l.eventsSince(ctx, since.Add(-maxClockAhead))
+func (l *Ledger) hasErasure(ctx context.Context, e *evidence.Event, since time.Time) (bool, error) {
+	if err := l.learn(ctx); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	vault := l.vault.tree
+	l.mu.Unlock()
+	from, err := l.eventsSince(ctx, vault.Size, since.Add(-maxClockAhead))
 	if err != nil {
 		return false, err
 	}
 	about := storage.ID(e.Tenant)
-	err = l.eachEvent(ctx, storage.EventQuery{From: from, To: newest, About: &about}, func(_ int64, other *evidence.Event) {
-		has = has || other.Kind == e.Kind && other.ID == e.ID && other.Entry == e.Entry
+	return l.has(ctx, vault, storage.EventQuery{From: from, About: &about}, func(other *evidence.Event) bool {
+		return other.Kind == e.Kind && other.ID == e.ID && other.Entry == e.Entry
 	})
-	return has, err
 }
 
-// eventsSince returns the index of the first event at a time or later.
-func (l *Ledger) eventsSince(ctx context.Context, at time.Time) (index int64, err error) {
-	l.mu.Lock()
-	size := l.vault.tree.Size
-	l.mu.Unlock()
+// eventsSince returns the index of the first event of the vault's tree of a size at a
+// time or later.
+func (l *Ledger) eventsSince(ctx context.Context, size int64, at time.Time) (index int64, err error) {
 	found := sort.Search(int(size), func(i int) bool {
 		later := true // if the event cannot be read
 		failed := l.eachEvent(ctx, storage.EventQuery{From: int64(i), To: int64(i) + 1}, func(_ int64, e *evidence.Event) {

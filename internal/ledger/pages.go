@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/google/uuid"
@@ -57,6 +58,29 @@ func (l *Ledger) eachEvent(ctx context.Context, q storage.EventQuery, do func(in
 		}
 	}
 	return nil
+}
+
+// has reports whether one of the events that a query selects is as it should be. The
+// rows may have changed since the vault's tree was read, so the tree must have that event.
+func (l *Ledger) has(ctx context.Context, vault storage.Tree, q storage.EventQuery, is func(*evidence.Event) bool) (bool, error) {
+	in, h := evidence.Checkpoint{Size: vault.Size, Root: evidence.Hash(vault.Root)}, l.hashes(ctx, uuid.UUID{})
+	q.To = vault.Size
+	for stored, err := range l.events(ctx, q) {
+		if err != nil {
+			return false, err
+		}
+		if e, err := evidence.ParseEvent(stored.Body); err != nil || !is(e) {
+			continue
+		}
+		p, err := h.proven(vault.Size, stored.N)
+		if err != nil && !errors.Is(err, ErrTampered) {
+			return false, err
+		}
+		if e, err := p.Open(&in); err == nil && is(e) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // storedHead is a head of a tenant in the vault's tree.

@@ -203,24 +203,31 @@ func (l *Ledger) verifyFrom(ctx context.Context, tenant uuid.UUID, from int64) e
 	return err
 }
 
-// isGood reports whether each leaf from an index on has the row of its entry.
+// isGood reports whether each leaf from an index on has the row of its entry, and is in
+// the tree.
 func (l *Ledger) isGood(ctx context.Context, tenant uuid.UUID, from int64) (bool, error) {
 	tree, err := l.tree(ctx, tenant)
+	if err == nil {
+		err = l.openState(ctx, &tree, &state{})
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := l.hashes(ctx, tenant).frontier(from)
 	if err != nil {
 		return false, err
 	}
 	x := &exported{l: l, ctx: ctx, tenant: tenant, size: tree.Size}
 	x.pause = l.pauses(ctx)
-	n := from
 	for l, err := range x.readAhead(from) {
 		var leaf evidence.Leaf
 		if err == nil {
 			leaf = l.exported()
 		}
-		if err != nil || leaf.N != n || leaf.Mac == nil || leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) != leaf.C {
+		if err != nil || leaf.N != f.Size() || leaf.Mac == nil || leaf.Entry.Commit(tenant, evidence.Mac(leaf.Mac)) != leaf.C {
 			return false, err
 		}
-		n++
+		f.Add(evidence.LeafHash(leaf.Kind, leaf.ID, leaf.C))
 	}
-	return n == tree.Size, nil
+	return f.Size() == tree.Size && f.Root() == merkle.Hash(tree.Root), nil
 }

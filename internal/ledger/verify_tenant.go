@@ -64,7 +64,7 @@ func (v *verification) gone(tenant uuid.UUID) error {
 type tenantCheck struct {
 	*verification
 	id    uuid.UUID
-	place int64 // size of the vault's tree, read before the tenant's tree
+	at    evidence.Checkpoint // the vault's tree, read before the tenant's tree
 	tree  storage.Tree
 	state state
 
@@ -86,11 +86,14 @@ func (t *tenantCheck) run() (same bool, err error) {
 	}
 	// The vault's tree is read first, so that the tenant's tree covers all of its
 	// heads there.
-	vault, err := t.l.tree(t.ctx, uuid.UUID{})
-	if err != nil {
+	vault, _, err := t.l.readVault(t.ctx)
+	if errors.Is(err, ErrTampered) {
+		t.findVault(evidence.Altered)
+		vault = storage.Tree{}
+	} else if err != nil {
 		return false, err
 	}
-	t.place = vault.Size
+	t.at = evidence.Checkpoint{Size: vault.Size, Root: evidence.Hash(vault.Root)}
 	if t.tree, err = t.l.tree(t.ctx, t.id); err != nil {
 		return false, err
 	}
@@ -136,10 +139,10 @@ func (t *tenantCheck) keys(err error) error {
 // log reads the log as a bundle, and checks it.
 func (t *tenantCheck) log() error {
 	t.nodes = nodesOf(&t.f)
-	check := &evidence.Checker{Report: t.report}
+	check := &evidence.Checker{Report: t.report, Vault: t.at}
 	x := &exported{
-		l: t.l, ctx: t.ctx, tenant: t.id, log: t.l.hashes(t.ctx, t.id), inPlace: true,
-		size: t.tree.Size, place: t.place, row: t.leaf, pause: t.pause,
+		l: t.l, ctx: t.ctx, tenant: t.id, at: t.at, log: t.l.hashes(t.ctx, t.id), vault: t.l.hashes(t.ctx, uuid.UUID{}),
+		inPlace: true, size: t.tree.Size, row: t.leaf, pause: t.pause,
 	}
 	if first := min(t.state.Pruned, t.tree.Size); first > 0 {
 		f, err := t.l.hashes(t.ctx, t.id).frontier(first)
@@ -280,13 +283,21 @@ func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 	}); err != nil {
 		return err
 	}
-	for x, err := range t.l.leaves(t.ctx, t.tree.Tenant, t.state.Pruned, t.f.Size()) {
+	f, err := t.l.hashes(t.ctx, t.id).frontier(min(t.state.Pruned, t.tree.Size))
+	if err != nil {
+		return err
+	}
+	for x, err := range t.l.leaves(t.ctx, t.tree.Tenant, f.Size(), t.tree.Size) {
 		if err != nil {
 			return err
 		}
+		f.Add(x.hash())
 		if in(x.ref().ID) {
 			seen[x.ref().ID]--
 		}
+	}
+	if f.Root() != merkle.Hash(t.tree.Root) { // the leaves are not those that were verified
+		t.find(t.id, -1, evidence.Altered)
 	}
 	if err := t.unsequenced(func(l *storage.Log, _ evidence.Kind) error {
 		delete(seen, l.ID)

@@ -40,6 +40,7 @@ func (w *walk) others(o *VerifyOptions) {
 	if l.vault.ahead != nil {
 		all = append(all, l.vault.ahead)
 	}
+	vault := l.vault.tree
 	l.mu.Unlock()
 	for i, msg := range all {
 		if slices.ContainsFunc(all[:i], func(other []byte) bool { return bytes.Equal(msg, other) }) {
@@ -53,7 +54,7 @@ func (w *walk) others(o *VerifyOptions) {
 			w.notes = append(w.notes, *c)
 			continue
 		}
-		if known, err := l.explained(w.v.ctx, msg); err != nil || !known {
+		if known, err := l.explained(w.v.ctx, vault, msg); err != nil || !known {
 			w.v.findVault(evidence.BadSignature)
 		}
 	}
