@@ -57,6 +57,9 @@ func (x *exchange) importTokens() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := x.room.Arrive(x.ctx, 2*smallBody); err != nil { // an import may last for days
+		return answer{}, err
+	}
 	s := &importStream{exchange: x, control: http.NewResponseController(x.w), in: bufio.NewReaderSize(http.NoBody, smallBody)}
 	if x.r.Body != nil {
 		s.in.Reset(x.r.Body)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // listen puts the vault behind a real TLS listener.
@@ -216,6 +217,47 @@ func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 	if grown := heap() - before; grown > clients*100<<10 {
 		t.Errorf("%d clients that announced 5 MiB each hold %d KiB", clients, grown>>10)
 	}
+}
+
+// TestImportsThatWaitTakeNoMemory is not parallel either. An import that has one row,
+// and waits for others, holds no more than is charged for it.
+func TestImportsThatWaitTakeNoMemory(t *testing.T) {
+	const imports = 100
+	w := newRestVault(t, nil)
+	waiting, end := make(chan bool), make(chan bool)
+	rows := func(yield func(vault.TokenParams, error) bool) {
+		yield(vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}, nil)
+		waiting <- true
+		<-end
+	}
+	before := heap()
+	for range imports {
+		go func() {
+			for _, err := range w.Private.Import(t.Context(), rows, nil) {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			waiting <- true
+		}()
+	}
+	for range imports {
+		<-waiting
+	}
+	if grown := heap() - before; grown > imports*100<<10 {
+		t.Errorf("%d imports that wait for their second row hold %d KiB", imports, grown>>10)
+	}
+	close(end)
+	for range imports {
+		<-waiting
+	}
+}
+
+// The buffers of an import count as memory of its tenant.
+func TestImportsAreCharged(t *testing.T) {
+	t.Parallel()
+	w := restVaultOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxMemory: 4 * smallBody}), nil)
+	w.do("POST", "/tokens/import", w.PublicKey, `{"type":"token","data":"x"}`).wantError(t, 413)
 }
 
 func heap() int64 {

@@ -55,7 +55,7 @@ type row struct {
 
 func newBatch(ctx context.Context, op *core.Op, opts *Options) *batch {
 	room := op.Room(nil)
-	return &batch{opts: opts, ctx: room.In(ctx), room: room, done: make(chan struct{}), rows: make([]row, 0, importRows)}
+	return &batch{opts: opts, ctx: room.In(ctx), room: room, done: make(chan struct{})}
 }
 
 func (b *batch) full() bool { return len(b.rows) == importRows || b.bytes >= importBytes }
