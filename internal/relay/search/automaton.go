@@ -116,8 +116,9 @@ func (a *automaton) child(n int32, class uint8) int32 {
 	return -1
 }
 
-// link makes the table, with at most this many entries, and finds the suffixes of nodes, by increasing depth. The
-// suffix of a node is shallower than the node, and so is known before it.
+// link makes the table, with at most this many entries, and finds the suffixes of
+// nodes, by increasing depth. The suffix of a node is shallower than the node, and so is
+// known before it.
 func (a *automaton) link(entries int) {
 	a.dense = int32(min(len(a.nodes), max(1, entries/a.classes)))
 	a.table, a.words = make([]int32, int(a.dense)*a.classes), make([]int32, a.dense)
