@@ -2,6 +2,8 @@ package httpserver
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -26,7 +28,8 @@ import (
 // apiKey is a secret that a caller may send but not see.
 const apiKey = "sk_live_51H8xYz2eZvKYlo2CaGk7QpX4m"
 
-// parrot is a destination that repeats the text of its caller, and never the secret.
+// parrot is a destination that repeats the text of its caller, and the secret only where
+// a comment says so.
 type parrot struct {
 	*httptest.Server
 	more chan struct{} // tells it that the caller has got something
@@ -62,6 +65,16 @@ func (p *parrot) serve(w http.ResponseWriter, r *http.Request) {
 	case "/length": // less than it promises
 		w.Header().Set("Content-Length", "100000")
 		fmt.Fprint(w, pad+text)
+	case "/gzip", "/gzip/cut": // it compresses as well as the guess continues the secret
+		var zipped bytes.Buffer
+		z := gzip.NewWriter(&zipped)
+		fmt.Fprint(z, apiKey, text, pad)
+		z.Close()
+		w.Header().Set("Content-Encoding", "gzip")
+		for part := range slices.Chunk(zipped.Bytes()[:zipped.Len()-len(r.URL.Path)+len("/gzip")], 16) {
+			w.Write(part)
+			w.(http.Flusher).Flush()
+		}
 	case "/all": // the secret behind the caller's text, and everything else
 		all := r.Header.Get("X-Before") + apiKey + " " + strings.Fields(r.Header.Get("Authorization"))[1] + " " + text
 		w.Header().Set("X-All", all)
@@ -191,7 +204,7 @@ func TestPartOfASecretIsNotObservable(t *testing.T) {
 		},
 	}
 	for way, send := range ways {
-		for _, path := range []string{"/pause", "/end", "/cut", "/length", "/header"} {
+		for _, path := range []string{"/pause", "/end", "/cut", "/length", "/gzip", "/header"} {
 			for form, write := range forms {
 				seen := map[string]int{}
 				look := func(guess string) string {
@@ -231,6 +244,28 @@ func TestPartOfASecretIsNotObservable(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A compressed response that breaks off shows nothing, because where it does tells how
+// well a guess compresses.
+func TestBrokenCompressionShowsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCage(t)
+	answers := map[string]bool{}
+	for _, guess := range []string{apiKey[:16], strings.ToUpper(apiKey[:16]), "!", strings.Repeat("!?", 5000)} {
+		req := must.Get(http.NewRequest("POST", c.URL+"/gzip/cut", strings.NewReader(guess)))(t)
+		req.Header.Set("Authorization", "Bearer {{ key }}")
+		req.Header.Set("Content-Type", "text/plain")
+		res, err := c.bird.RoundTripper(c.Client().Transport).RoundTrip(req)
+		if err == nil {
+			res.Body.Close()
+			t.Fatalf("guess %q: %s", guess, res.Status)
+		}
+		answers[err.Error()] = true
+	}
+	if len(answers) != 1 {
+		t.Errorf("the errors tell guesses apart: %v", answers)
 	}
 }
 

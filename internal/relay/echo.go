@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -34,6 +35,7 @@ type Echo struct {
 	filters []*search.Filter
 	ctx     context.Context
 	room    *admission.Room
+	limit   int64  // of a body that is held in memory
 	told    func() // reports that something was replaced, the first time
 
 	mu   sync.Mutex
@@ -43,7 +45,7 @@ type Echo struct {
 // newEcho returns the Echo for texts that were sent. encoded are the base64 texts of
 // headers.
 func newEcho(ctx context.Context, op *core.Op, sent, encoded []reveal.Text) (*Echo, error) {
-	e := &Echo{ctx: ctx, room: op.Room(nil)}
+	e := &Echo{ctx: ctx, room: op.Room(nil), limit: int64(op.Vault.MaxBytes)}
 	e.told = sync.OnceFunc(func() {
 		_, end := op.Vault.Tell(ctx, core.Event{Kind: core.KindEcho, Name: "replaced", TenantID: op.Tenant(), EntityID: op.ApplicationID()})
 		end(nil)
@@ -172,45 +174,80 @@ func (e *Echo) worker() func(held int) error {
 // is passed on, and the widths of decoded text.
 const copies = 4
 
-// Clean cleans the headers and the body of a response. The body stays a stream. A
-// response that cannot be searched is an error, and its body is closed. A nil Echo
-// leaves the response as it is.
+// Clean cleans the headers and the body of a response. The body stays a stream, or is
+// decompressed. A response that cannot be searched is an error, and its body is closed.
+// A nil Echo leaves the response as it is.
 func (e *Echo) Clean(res *http.Response) error {
 	if e == nil {
 		return nil
 	}
-	body, err := e.searchable(res)
+	clean := &cleanBody{raw: res.Body, echo: e}
+	err := clean.open(res)
 	if err == nil {
 		res.Header, err = e.header(res.Header)
 	}
 	if err != nil {
-		res.Body.Close()
-		e.Close()
+		clean.Close()
 		return err
 	}
 	res.Header.Del("Content-Encoding")
 	res.Header.Del("Content-Length")
-	res.ContentLength, res.Trailer = -1, nil
+	res.Body, res.ContentLength, res.Trailer = clean, -1, nil
 	res.Status = strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode) // not the destination's text
-	clean := &cleanBody{raw: res.Body, echo: e}
-	for _, f := range e.filters {
-		s := f.Reader(body)
-		s.Work, s.Rest = e.worker(), e.room.Rest
-		body, clean.streams = s, append(clean.streams, s)
-	}
-	res.Body = clean
 	return nil
 }
 
 // cleanBody is the body of a response without the data that was sent.
 type cleanBody struct {
+	from    io.Reader
 	streams []*search.Stream // each reads from the one before
 	raw     io.Closer
 	echo    *Echo
 }
 
+// open begins the search. A compressed body is held until its end, because how well it
+// is compressed, and so how much of it is in one part, tells which parts of a value the
+// caller guessed.
+func (b *cleanBody) open(res *http.Response) error {
+	body, compressed, err := b.echo.searchable(res)
+	if err != nil {
+		return err
+	}
+	for _, f := range b.echo.filters {
+		s := f.Reader(body)
+		s.Work, s.Rest = b.echo.worker(), b.echo.room.Rest
+		body, b.streams = s, append(b.streams, s)
+	}
+	b.from = body
+	if !compressed {
+		return nil
+	}
+	whole, err := ReadBody(&heldBody{from: body, work: b.echo.worker()}, b.echo.limit)
+	switch {
+	case errors.Is(err, fault.ErrTooLarge):
+		return unsearchable("is too large once decompressed")
+	case err != nil:
+		return err
+	}
+	b.from = bytes.NewReader(whole)
+	return nil
+}
+
+// heldBody is a body that is going to be held, which its tenant pays for.
+type heldBody struct {
+	from io.Reader
+	work func(held int) error
+	held int
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	b.held += n
+	return n, cmp.Or(b.work(b.held), err)
+}
+
 func (b *cleanBody) Read(p []byte) (int, error) {
-	n, err := b.streams[len(b.streams)-1].Read(p)
+	n, err := b.from.Read(p)
 	if slices.ContainsFunc(b.streams, func(s *search.Stream) bool { return s.Replaced() }) {
 		b.echo.told()
 	}
@@ -288,35 +325,82 @@ func (e *Echo) text(filters []*search.Filter, text string) (string, error) {
 	return text, nil
 }
 
-// searchable returns the body of a response, if it can be searched. A compressed body
-// cannot: its size, and so how it is cut, tells which parts of a value the caller guessed.
-func (e *Echo) searchable(res *http.Response) (io.Reader, error) {
+// searchable returns the plain body of a response, if it can be searched, and whether it
+// was compressed. It is decompressed in the tenant's turn.
+func (e *Echo) searchable(res *http.Response) (plain io.Reader, isCompressed bool, err error) {
 	switch {
 	case res.StatusCode < 200:
-		return nil, unsearchable("switches to another protocol")
+		return nil, false, unsearchable("switches to another protocol")
 	case res.StatusCode == http.StatusPartialContent:
-		return nil, unsearchable("is only a part of a document")
+		return nil, false, unsearchable("is only a part of a document")
 	case !hasCharset(res.Header, "utf-8", "utf8"):
-		return nil, unsearchable("has a charset other than UTF-8")
+		return nil, false, unsearchable("has a charset other than UTF-8")
 	}
-	if encodings, err := encodingsOf(res.Header); err == nil && len(encodings) == 0 {
-		return res.Body, nil
+	encodings, err := encodingsOf(res.Header)
+	switch {
+	case err != nil:
+		return nil, false, unsearchable(err.Error())
+	case len(encodings) == 0:
+		return res.Body, false, nil
 	}
-	empty := bufio.NewReader(res.Body)
-	switch _, err := empty.Peek(1); err {
-	case io.EOF:
-		return empty, nil
-	case nil:
-		return nil, unsearchable("is compressed, although that was not requested")
-	default:
-		return nil, err
+	raw := bufio.NewReader(&inTurn{from: res.Body, before: e.room.Rest})
+	if _, err := raw.Peek(1); err == io.EOF {
+		return raw, false, nil
 	}
+	plain = raw
+	for _, name := range encodings {
+		if plain, err = decompressor(name, plain); err != nil {
+			return nil, false, compressed(err)
+		}
+		plain = &inTurn{plain, func() {}, e.worker()}
+	}
+	return &plainBody{plain}, true, nil
+}
+
+// inTurn is a stage of decompression. A body may be large in the middle although both
+// ends are small.
+type inTurn struct {
+	from   io.Reader
+	before func()               // called before a part is read
+	work   func(held int) error // called after it; may be nil
+}
+
+func (r *inTurn) Read(p []byte) (int, error) {
+	r.before()
+	n, err := r.from.Read(p)
+	if r.work != nil && err == nil {
+		err = r.work(0)
+	}
+	return n, err
 }
 
 // unsearchable returns the error for a response that cannot be searched for
 // data.
 func unsearchable(why string) error {
 	return fault.New(fault.ErrUnreachable, "the destination's response cannot be searched for the data that was sent: it %s", why)
+}
+
+// compressed returns the error of a decompressor. Errors of the connection pass.
+func compressed(err error) error {
+	switch {
+	case errors.Is(err, errEncoding):
+		return unsearchable(errEncoding.Error())
+	case errors.Is(err, fault.ErrUnreachable), errors.Is(err, fault.ErrTimeout), errors.Is(err, http.ErrBodyReadAfterClose), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	default:
+		return unsearchable(errCompressed.Error())
+	}
+}
+
+// plainBody is a body that was compressed.
+type plainBody struct{ io.Reader }
+
+func (d *plainBody) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = compressed(err)
+	}
+	return n, err
 }
 
 // hasCharset reports whether the headers name no charset other than these.

@@ -1,8 +1,11 @@
 package relay
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"runtime"
 	"testing"
@@ -34,6 +37,10 @@ func TestSearchIsChargedToTheTenant(t *testing.T) {
 	if err := work(0); !errors.Is(err, context.Canceled) {
 		t.Errorf("while others have all turns: %v", err)
 	}
+	bomb := &http.Response{StatusCode: 200, Header: http.Header{"Content-Encoding": {"gzip, gzip"}}, Body: io.NopCloser(bytes.NewReader(emptyInside(t)))}
+	if err := (&cleanBody{raw: bomb.Body, echo: e}).open(bomb); !errors.Is(err, context.Canceled) {
+		t.Errorf("a body that is large in the middle, while others have all turns: %v", err)
+	}
 	for _, other := range busy {
 		other.Leave()
 	}
@@ -45,4 +52,19 @@ func TestSearchIsChargedToTheTenant(t *testing.T) {
 	if err := work(0); !errors.Is(err, http.ErrBodyReadAfterClose) {
 		t.Errorf("after the end: %v", err)
 	}
+}
+
+// emptyInside returns nothing, compressed twice. Between both it has 50,000 bytes.
+func emptyInside(t *testing.T) []byte {
+	t.Helper()
+	var middle, body bytes.Buffer
+	z := gzip.NewWriter(&middle)
+	for range 10_000 {
+		must.Do(t, z.Flush())
+	}
+	must.Do(t, z.Close())
+	z = gzip.NewWriter(&body)
+	must.Get(z.Write(middle.Bytes()))(t)
+	must.Do(t, z.Close())
+	return body.Bytes()
 }

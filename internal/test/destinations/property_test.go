@@ -1,8 +1,10 @@
 package destinations_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"mime"
@@ -213,8 +215,15 @@ func respond(r *rand.Rand, rw http.ResponseWriter, req *http.Request, body strin
 		}
 	}
 	rw.Header().Set("X-Echo", strings.Map(oneLine, disguised(r, parts[r.IntN(len(parts))])))
+	var out io.Writer = rw
+	if r.IntN(3) == 0 {
+		rw.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(rw)
+		defer z.Close()
+		out = z
+	}
 	for _, part := range parts {
-		fmt.Fprintln(rw, disguised(r, part))
+		fmt.Fprintln(out, disguised(r, part))
 	}
 }
 
