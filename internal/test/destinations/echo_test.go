@@ -1,4 +1,4 @@
-package httpserver
+package destinations_test
 
 import (
 	"bufio"
@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -164,7 +165,7 @@ func newCage(t testing.TB) *cage {
 func TestPartOfASecretIsNotObservable(t *testing.T) {
 	t.Parallel()
 	c := newCage(t)
-	api := httptest.NewServer(Handler(c.Vault.Vault, nil))
+	api := httptest.NewServer(httpserver.Handler(c.Vault.Vault, nil))
 	defer api.Close()
 	forward := httptest.NewServer(c.ForwardProxy(nil))
 	defer forward.Close()
