@@ -181,8 +181,9 @@ func (s *writer) group(c class) error {
 }
 
 // maxAttempts limits the attempts for a change that the server rejects for a
-// reason that cannot be found afterwards.
-const maxAttempts = 20
+// reason that cannot be found afterwards. Callers retry a hundred times after
+// [storage.ErrStale], so more attempts here would multiply these.
+const maxAttempts = 5
 
 // single writes one change. It stops at a transient error, and the caller tries
 // again.

@@ -327,7 +327,7 @@ func (w *world) mix(seed uint64, first, last int) {
 func TestMixtures(t *testing.T) {
 	t.Parallel()
 	worlds(t, func(w *world) {
-		seed, first, last := uint64(1), 0, 1500
+		seed, first, last := uint64(1), 0, 1000
 		if w.pg {
 			last = 250
 		}

@@ -169,8 +169,7 @@ func (w *world) build(master, own *deniable) {
 	w.owned, w.gone = globex.TenantID(), gone.TenantID()
 	must.Do(w, w.v.SetTenantKey(w.Context(), w.owned, "test://first"))
 	must.Get(w.v.ForwardCA(w.Context()))(w)
-	must.Get(acme.Tokenize(w.Context(), make([]string, 300)))(w)
-	w.checkpoints(1)
+	w.fillBlock(acme)
 	w.restore()
 	w.outages(master, own)
 	acme, globex, gone = w.v.Tenant(acme.TenantID()), w.v.Tenant(w.owned), w.v.Tenant(w.gone)
@@ -242,6 +241,18 @@ func (w *world) inhabit(name string) *vault.Owner {
 	w.settle(o)
 	w.work(o)
 	return o
+}
+
+// fillBlock writes more entries than a block of the tree has, about tokens that expire:
+// few rows are left, because every mixture reads them all.
+func (w *world) fillBlock(o *vault.Owner) {
+	w.Helper()
+	brief := vault.TokenParams{Type: vault.TypeGeneric, Data: "brief", ExpiresAt: w.clock.Now().Add(time.Minute)}
+	must.Get(o.Tokenize(w.Context(), slices.Repeat([]vault.TokenParams{brief}, 140)))(w)
+	w.checkpoints(1)
+	if swept := must.Get(w.v.Sweep(w.Context()))(w); swept.Tokens != 140 {
+		w.Fatalf("%d tokens have expired", swept.Tokens)
+	}
 }
 
 // work creates and reads tokens.
