@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,7 +39,7 @@ type spot struct {
 // same, byte for byte.
 func Scan(header http.Header, raw []byte) (*Body, *form.Problems) {
 	format, boundary := FormatOf(header)
-	b := &Body{raw: raw, foreign: !keepsText(header)}
+	b := &Body{raw: raw, foreign: !keepsText(header, raw)}
 	if format != multipart {
 		return b, b.scan(format, 0, len(raw), "")
 	}
@@ -80,9 +81,23 @@ func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 
 // keepsText reports whether the charset of a body or a part leaves ASCII text as it is,
 // whatever is around it. In some others, text before a value changes how it is read.
-func keepsText(header http.Header) bool {
-	return hasCharset(header, "utf-8", "utf8", "us-ascii", "iso-8859-1")
+func keepsText(header http.Header, raw []byte) bool {
+	if m := declaration.FindSubmatch(raw); m != nil && !slices.Contains(charsets, strings.ToLower(string(m[1]))) {
+		return false
+	}
+	marked := func(mark string) bool { return bytes.HasPrefix(raw, []byte(mark)) }
+	return hasCharset(header, charsets...) && bytes.IndexByte(raw, 0) < 0 && !slices.ContainsFunc(otherMarks, marked)
 }
+
+// charsets leave ASCII text as it is.
+var charsets = []string{"utf-8", "utf8", "us-ascii", "iso-8859-1"}
+
+// Programs recognize some charsets by the start of a body: an XML declaration, which is
+// ASCII and names the charset or is EBCDIC, and the marks of UTF-16.
+var (
+	declaration = regexp.MustCompile(`^(?:\x{feff})?\s*<\?xml[^>]*?encoding\s*=\s*["']([^"']*)`)
+	otherMarks  = []string{"\xff\xfe", "\xfe\xff", "\x4c\x6f\xa7\x94"}
+)
 
 func (b *Body) addText(s spot, template string, escape func(string) string) *form.Problems {
 	if err := b.templates.AddText(template, escape); err != nil {

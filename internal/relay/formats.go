@@ -42,7 +42,7 @@ var binaryTypes = []string{
 // FormatOf returns the format of a body from its headers, and the boundary of
 // a multipart body.
 func FormatOf(header http.Header) (format Format, boundary string) {
-	if e := header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+	if encodings, err := encodingsOf(header); err != nil || len(encodings) > 0 {
 		return Opaque, ""
 	}
 	typ, params, err := mime.ParseMediaType(header.Get("Content-Type"))

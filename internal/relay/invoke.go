@@ -267,7 +267,7 @@ func (in *texts) fill(ctx context.Context, to access.Target) error {
 		return in.all.fill(ctx, in.used, in.Request)
 	}
 	if in.body.HasExpressions() && in.body.foreign {
-		return fault.Field("headers.Content-Type", "must have no charset other than UTF-8, US-ASCII and ISO-8859-1, because the destination could repeat the data as other characters")
+		return fault.Field("headers.Content-Type", "must have no charset other than UTF-8, US-ASCII and ISO-8859-1, nor must the start of the body, because the destination could repeat the data as other characters")
 	}
 	in.renewBoundary()
 	if err := in.all.fill(ctx, in.used, in.Request); err != nil {

@@ -97,7 +97,7 @@ func (b *Body) scanPart(start, end int) *form.Problems {
 	format, _ := FormatOf(header)
 	spots := len(b.spots)
 	bad := b.scan(format, from, start+len(part), name)
-	b.foreign = b.foreign || len(b.spots) > spots && !keepsText(header)
+	b.foreign = b.foreign || len(b.spots) > spots && !keepsText(header, body)
 	return bad
 }
 

@@ -327,8 +327,8 @@ func TestReplacementsAreReported(t *testing.T) {
 	}
 }
 
-// A destination that reads a request in another charset would repeat other characters. So
-// the request is refused. Headers have no charset: many programs read and write them in
+// A destination that reads a request in another charset, or decompresses it, would repeat
+// other characters. So the request is refused, or not filled in. Headers have no charset: many programs read and write them in
 // Latin-1.
 func TestCharsetsOfBoundRequests(t *testing.T) {
 	t.Parallel()
@@ -362,6 +362,11 @@ func TestCharsetsOfBoundRequests(t *testing.T) {
 		{[]string{"text/plain", "text/plain; charset=IBM037"}, "{{ name }}", false},
 		{[]string{"application/x-www-form-urlencoded; charset=utf-7"}, "a={{ name }}", false},
 		{[]string{"text/plain; charset=utf-8; charset=utf-16"}, "{{ name }}", false},
+		{[]string{"text/plain"}, "\xff\xfe{{ name }}", false},
+		{[]string{"application/xml"}, "<\x00a\x00>\x00{{ name }}", false},
+		{[]string{"application/xml"}, "\x4c\x6f\xa7\x94{{ name }}", false},
+		{[]string{"text/xml"}, `<?xml version="1.0" encoding='ISO-2022-JP'?><a>{{ name }}</a>`, false},
+		{[]string{"text/xml"}, `<?xml version="1.0" encoding="UTF-8"?><a>{{ name }}</a>`, true},
 		{[]string{"multipart/form-data; boundary=b; charset=IBM037"}, part("X: y"), false},
 		{[]string{"multipart/form-data; boundary=b"}, part("Content-Type: text/plain; charset=shift_jis"), false},
 	} {
@@ -378,7 +383,10 @@ func TestCharsetsOfBoundRequests(t *testing.T) {
 			must.Lack(t, what, all, text)
 		}
 	}
-	header := http.Header{"Content-Type": {"text/plain; charset=utf-16le"}}
+	header := http.Header{"Content-Type": {"text/plain"}, "Content-Encoding": {"identity", "deflate"}}
+	must.Get(w.charge(t.Context(), w.key, vault.ProxyCall{Method: "POST", Header: header, Body: strings.NewReader("{{ name }}")}))(t)
+	given.Same(t, "a body that the destination decompresses is not filled in", w.body, "{{ name }}")
+	header = http.Header{"Content-Type": {"text/plain; charset=utf-16le"}}
 	must.Get(w.charge(t.Context(), w.Private, vault.ProxyCall{Method: "POST", Header: header, Body: strings.NewReader("{{ name }}")}))(t)
 	given.Same(t, "a caller who may see the data", w.body, name)
 }
