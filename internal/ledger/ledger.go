@@ -108,7 +108,8 @@ type Config struct {
 	// or differ from the keys that this node uses. It may be nil.
 	Stored func(ctx context.Context) error
 
-	// Living calls a function for each tenant that exists. It may be nil.
+	// Living calls a function for each tenant that exists or has keys, once or twice. It
+	// may be nil.
 	Living func(ctx context.Context, do func(tenant uuid.UUID) error) error
 
 	// Compare starts a comparison of a tenant's rows with its log. It may be

@@ -309,8 +309,10 @@ func (v *verification) living() error {
 	if v.l.c.Living == nil {
 		return nil
 	}
+	found := map[uuid.UUID]bool{}
 	return v.l.c.Living(v.ctx, func(tenant uuid.UUID) error {
-		if v.l.isBack(tenant) {
+		if !found[tenant] && v.l.isBack(tenant) {
+			found[tenant] = true
 			v.find(tenant, -1, evidence.Forged)
 		}
 		return nil

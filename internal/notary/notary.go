@@ -203,14 +203,16 @@ func (k *Keeper) tenants(ctx context.Context, after uuid.UUID, limit int) ([]uui
 	return all, err
 }
 
-// living calls a function for each tenant that has a record.
+// living calls a function for each tenant that has a record, and for each that has keys.
 func (k *Keeper) living(ctx context.Context, do func(uuid.UUID) error) error {
-	for rec, err := range storage.AllRecords(ctx, k.vault.Store, storage.RecordFilter{Kind: keyring.KindTenant, Limit: livingPage}) {
-		if err == nil {
-			err = do(uuid.UUID(rec.ID))
-		}
-		if err != nil {
-			return err
+	for _, kind := range []string{keyring.KindTenant, keyring.KindRing} {
+		for rec, err := range storage.AllRecords(ctx, k.vault.Store, storage.RecordFilter{Kind: kind, Limit: livingPage}) {
+			if err == nil {
+				err = do(uuid.UUID(rec.ID))
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

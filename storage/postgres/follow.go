@@ -129,8 +129,12 @@ func followed(f *storage.LogFollowing) func(context.Context, *sqlstore.Store, st
 // pastLogs reads history after a place. It may return no entries before the end
 // of history, if all the entries it has read come later in the order.
 func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, error) {
-	page, err := followed(f)(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
-		AND (l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
+	const places = `l.created_at >= ? AND (l.xid < ? OR l.xid >= ?)`
+	where := places
+	if f.IDsOnly { // a row without one of them is no entry, but lists may show it
+		where = `coalesce(` + places + `, true)`
+	}
+	page, err := followed(f)(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.id > ? AND `+where+` ORDER BY l.id LIMIT ?`,
 		f.Tenant[:], p.ID[:], p.Since, p.Xid, b.next, f.Limit)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,12 @@ var highestID = storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 
 const lastSeq = `SELECT COALESCE(max(seq), 0) FROM vault_logs WHERE tenant_id = ?`
 
+// hiddenLogs counts the entries that lists may show, and that followers do not see: the
+// index does not have them, or they have no number or no id.
+const hiddenLogs = `SELECT (SELECT count(*) FROM vault_logs INDEXED BY sqlite_autoindex_vault_logs_1 WHERE tenant_id = ?) -
+	(SELECT count(*) FROM vault_logs INDEXED BY vault_logs_seq WHERE tenant_id = ?
+		AND seq BETWEEN -9223372036854775808 AND 9223372036854775807 AND id >= x'')`
+
 // FollowLogs implements [storage.Follower].
 func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
 	p := &logPlace{Since: math.MinInt64}
@@ -52,6 +58,15 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if f.IDsOnly && f.After == nil {
+		hidden, err := sqlstore.Number(ctx, s.reader, hiddenLogs, f.Tenant[:], f.Tenant[:])
+		if err == nil && hidden != 0 {
+			err = storage.ErrMalformed
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	page, err := s.followed(ctx, &f, p, last)
 	if err != nil {

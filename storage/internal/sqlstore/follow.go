@@ -50,7 +50,7 @@ func FollowedIDs(ctx context.Context, s *Store, number, where string, args ...an
 func PackedIDs(ctx context.Context, s *Store, number, where string, args ...any) ([]storage.Log, error) {
 	var packed []byte
 	var others int64
-	err := s.prepares().each(ctx, `SELECT string_agg(i.id || int8send(i.n), ''), count(*) FILTER (WHERE octet_length(i.id) <> 16)
+	err := s.prepares().each(ctx, `SELECT string_agg(i.id || int8send(i.n), ''), count(*) FILTER (WHERE octet_length(i.id) <> 16 OR i.n IS NULL)
 		FROM (SELECT l.id, `+number+` AS n FROM vault_logs l WHERE `+where+`) i`,
 		args, []Field{{&packed}, {&others}}, func() {})
 	if err == nil && others > 0 {

@@ -59,7 +59,23 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 		}
 		found = append(found, rs...)
 	}
+	spoilTwins(found)
 	return found, nil
+}
+
+// spoilTwins removes the bodies of records with the same id, so that they do not open.
+// A table without its key has them, and the first one may be an older one.
+func spoilTwins(records []storage.Record) {
+	if len(records) < 2 {
+		return
+	}
+	first := make(map[storage.ID]int, len(records))
+	for i := range records {
+		if j, ok := first[records[i].ID]; ok {
+			records[i].Body, records[j].Body = nil, nil
+		}
+		first[records[i].ID] = i
+	}
 }
 
 // ids returns the driver's values for the distinct ids.
