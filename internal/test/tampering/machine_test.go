@@ -34,6 +34,7 @@ var cannotBeFound = []string{
 	"The type in the entry of a read is replaced by another type that the vault knows, before the entry is in a tree, if all processes that know it die or evidence begins later.",
 	"The row of the vault's tree from before a suspension is put back, at the same size, and a process without the anchor that caused the suspension signs again.",
 	"A row of an application, a reactor, a proxy, a session, or a tenant's name and settings is changed or put back after its entries have expired.",
+	"The database shows a verification other rows than its readers, as a view can, or a change is undone before a verification reads it.",
 }
 
 // ofExpired reports whether batches of leaves differ only in the order of entries

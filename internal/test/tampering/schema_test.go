@@ -4,6 +4,9 @@ package tampering
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
@@ -100,6 +103,35 @@ func TestKeysOfADeletedTenantAreFound(t *testing.T) {
 		a.node(nil)
 		if found := inPlace(a, a.v); found == "" {
 			a.Error("the verification does not find the keys of a deleted tenant")
+		}
+	})
+}
+
+// A record whose id is written as text is another row of the same record. Nothing uses it.
+func TestIDsAsTextAreNoIDs(t *testing.T) {
+	t.Parallel()
+	attack(t, func(a *attacked) {
+		o, end := a.owners[0], a.clock.Now().Add(time.Hour)
+		public, _ := a.public()
+		s := must.Get(public.CreateSession(a.Context()))(a)
+		must.Do(a, o.AuthorizeSession(a.Context(), vault.SessionGrant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: end}))
+		app := must.Get(o.CreateApplication(a.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Permissions: everything}))(a)
+		const kinds = "WHERE kind IN ('session', 'application', 'application_key')"
+		former := append(a.rows("vault_records", kinds), a.rows("vault_lookups", kinds)...)
+		must.Do(a, o.DeleteSession(a.Context(), must.Get(o.ListSessions(a.Context(), vault.PageParams{}))(a).Data[0].ID))
+		must.Do(a, o.DeleteApplication(a.Context(), app.ID))
+		a.mustVerify()
+		a.exec("DELETE FROM vault_lookups " + kinds)
+		for i, r := range former {
+			former[i] = r.set(map[string]any{"id": []byte(uuid.UUID(r.value("id").([]byte)).String())})
+		}
+		a.put(former...)
+		a.node(nil)
+		for what, key := range map[string]string{"an ended session": s.SessionKey, "a deleted application": app.Key} {
+			if c, err := a.v.Authenticate(a.Context(), key); err == nil {
+				_, err = c.CreateToken(a.Context(), aText(what[:2]))
+				a.Errorf("%s is accepted (and creates a token: %v); verification finds: %q", what, err, inPlace(a, a.v))
+			}
 		}
 	})
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"bytes"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ func (f Field) Scan(src any) error {
 	ok := true
 	switch to := f.to.(type) {
 	case *storage.ID:
-		ok = scanID(to, src)
+		ok = copyFixed(to[:], src)
 	case *storage.Hash:
 		ok = copyFixed(to[:], src)
 	case *storage.Key:
@@ -128,21 +127,6 @@ func copyFixed(dst []byte, src any) bool {
 	}
 	v, ok := src.([]byte)
 	return ok && len(v) == len(dst) && copy(dst, v) == len(dst)
-}
-
-// scanID reads the bytes or the text of an id.
-func scanID(id *storage.ID, src any) bool {
-	const textLength = 36
-	if raw, ok := src.([]byte); src == nil || ok && len(raw) != textLength {
-		return copyFixed(id[:], src)
-	}
-	text, _ := textOf(src)
-	digits := strings.ReplaceAll(text, "-", "")
-	if len(text) != textLength || len(digits) != 2*len(id) {
-		return false
-	}
-	_, err := hex.Decode(id[:], []byte(digits))
-	return err == nil
 }
 
 // Micros returns the value of a time column: NULL for a zero time.
