@@ -136,15 +136,26 @@ func (c *client) newKey(q request) request {
 	return q
 }
 
-// dropKey deletes a key of the client's application.
+// dropKey deletes a key of the client's application while all nodes use it, and uses it
+// again a second later.
 func (c *client) dropKey(q request, k *credential) request {
 	q.step = step{kind: "drop key", thing: k.name}
 	is := func(o *credential) bool { return o == k }
 	q.do = func(ctx context.Context, _ *vault.Vault, as *vault.Client) (string, error) {
+		var uses sync.WaitGroup
+		defer uses.Wait()
+		everywhere := func() {
+			for _, n := range c.w.live() {
+				uses.Go(func() { _, _ = c.use(q, k).do(ctx, n.v, nil) })
+			}
+		}
+		everywhere()
 		c.w.keys.set(unsure, is)
 		err := as.DeleteApplicationKey(ctx, c.app, k.id)
 		if err == nil || errors.Is(err, vault.ErrNotFound) {
 			c.w.keys.set(dead, is)
+			c.w.sleep(ctx, withinASecond+time.Millisecond)
+			everywhere()
 		}
 		return "", err
 	}

@@ -138,7 +138,7 @@ var mutants = []mutant{
 	{name: "cache: age from its end", file: "internal/core/cache.go",
 		old: "entry[V]{value, r.Stamp.asked}", new: "entry[V]{value, time.Now()}"},
 	{name: "cache: lives two seconds", file: "internal/core/cache.go",
-		old: "const MaxAge = time.Second\n", new: "const MaxAge = 2 * time.Second\n"},
+		old: "const MaxAge = time.Second\n", new: "const MaxAge = 2 * time.Second\n", seen: true},
 	{name: "cache: stale read kept", file: "internal/core/cache.go",
 		old: "	if c.gen.Load() != r.Stamp.gen {\n		return\n	}\n", new: ""},
 
