@@ -66,6 +66,38 @@ func TestMemoryOfPagesIsBounded(t *testing.T) {
 	w.do("GET", "/tokens?size=8", w.PrivateKey, "").wantError(t, 413) // 8 times 60 KiB, counted four times each
 }
 
+// Pages of other entities are read within the memory limit of their tenant too, and so
+// are lists that read more than they show.
+func TestMemoryOfOtherPagesIsBounded(t *testing.T) {
+	t.Parallel()
+	w := smallVault(t)
+	rules := make([]vault.AccessRule, 100)
+	for i := range rules {
+		rules[i] = vault.AccessRule{
+			Priority: i + 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"},
+			Description: strings.Repeat("x", 500), // a document of 60 KiB
+		}
+	}
+	for i := range 8 {
+		code := "module.exports = async () => ({}) // " + strings.Repeat("x", 60<<10)
+		must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: fmt.Sprint(i), Code: code, Configuration: map[string]string{}}))(t)
+		must.Get(w.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: fmt.Sprint(i), Type: vault.ApplicationPrivate, Rules: rules}))(t)
+		session := must.Get(w.Public.CreateSession(t.Context()))(t)
+		must.Do(t, w.Owner.AuthorizeSession(t.Context(), vault.SessionGrant{Nonce: session.Nonce, Rules: rules}))
+	}
+	for _, path := range []string{"/reactors?", "/applications?", "/applications?type=private&", "/sessions?"} {
+		for range 5 {
+			w.do("GET", path+"size=2", w.ManagementKey, "").want(t, 200)
+		}
+		w.do("GET", path+"size=8", w.ManagementKey, "").wantError(t, 413) // 8 times 60 KiB, counted four times each
+	}
+	held := core.CallerOf(w.Private).Room(nil)
+	defer held.Leave()
+	must.Do(t, held.Parse(held.In(t.Context()), []byte(strings.Repeat(" ", 850<<10))))
+	held.Rest()
+	w.do("GET", "/reactors?size=2", w.ManagementKey, "").wantError(t, 503)
+}
+
 // Proxy calls without an API key have a separate share of memory.
 func TestAnonymousCallsHaveSeparateMemory(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,11 @@
 package core
 
 import (
+	"context"
 	"errors"
+	"iter"
 
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -47,4 +50,126 @@ func NextPage[T any](w *Walk, read func(limit int) ([]T, error)) (rows []T, more
 		w.size = min(2*limit, w.most) // later items may be smaller
 		return rows, len(rows) == limit, err
 	}
+}
+
+// firstPage is the limit of sealed bytes at the first read of a page, and at the reads of
+// an iteration. Each further read of a page has a limit nextPage times as large.
+const (
+	firstPage = 256 << 10
+	nextPage  = 16
+)
+
+// ManyRows is the number of rows of a page that are opened without a turn.
+const ManyRows = 16
+
+// ReadPage reads rows of a list, and reserves memory for them first. Read gets the limit
+// of sealed bytes, and size returns the sealed bytes of rows. Most pages are small, so a
+// large page is read twice, and the largest ones three times.
+func ReadPage[T any](ctx context.Context, most int, size func([]T) int, read func(most int) ([]T, int, error)) ([]T, int, error) {
+	room := admission.Of(ctx)
+	room.Rest()
+	for limit := min(firstPage, most); ; limit = min(nextPage*limit, most) {
+		if err := Reserve(ctx, CopyTimes*limit); err != nil {
+			return nil, 0, err
+		}
+		rows, total, err := read(limit)
+		room.Free(CopyTimes * (limit - size(rows)))
+		if !errors.Is(err, storage.ErrTooLarge) || limit == most {
+			return rows, total, err
+		}
+	}
+}
+
+// ListRecords reads a page of records within MaxPageBytes, and reserves memory for them.
+// The page may have less if the filter has a limit of its own.
+func (op *Op) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
+	most := op.MaxPageBytes()
+	if f.MaxBytes > 0 {
+		most = min(most, f.MaxBytes)
+	}
+	return ReadPage(ctx, most, recordBytes, func(limit int) ([]storage.Record, int, error) {
+		f.MaxBytes = limit
+		return op.DB().ListRecords(ctx, f)
+	})
+}
+
+// AllRecords iterates over the records of a list. It holds memory for one piece of the
+// list at a time, so the caller reserves memory for records that it keeps.
+func (op *Op) AllRecords(ctx context.Context, f storage.RecordFilter) iter.Seq2[*storage.Record, error] {
+	f.MaxBytes = firstPage
+	return func(yield func(*storage.Record, error) bool) {
+		pieces := &recordPieces{RecordReader: op.DB(), op: op}
+		defer pieces.free(ctx)
+		n := 0
+		for rec, err := range storage.AllRecords(ctx, pieces, f) {
+			if n++; err == nil && n%ManyRows == 0 {
+				err = Turn(ctx)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// recordPieces reads the pieces of a list, and frees the memory of the piece before.
+type recordPieces struct {
+	storage.RecordReader
+	op   *Op
+	held int
+}
+
+// ListRecords implements storage.RecordReader.
+func (p *recordPieces) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
+	p.free(ctx)
+	recs, total, err := p.op.ListRecords(ctx, f)
+	p.held = CopyTimes * recordBytes(recs)
+	return recs, total, err
+}
+
+func (p *recordPieces) free(ctx context.Context) {
+	admission.Of(ctx).Free(p.held)
+	p.held = 0
+}
+
+// ReserveRecord reserves memory for a record that is about to be opened and shown, and
+// takes the turn that this needs, if the record is large.
+func ReserveRecord(ctx context.Context, rec *storage.Record) error {
+	if len(rec.Body) < LargeBody {
+		return nil
+	}
+	if err := Reserve(ctx, CopyTimes*len(rec.Body)); err != nil {
+		return err
+	}
+	return Turn(ctx)
+}
+
+// RecordPage is the part of a list that a caller has asked for, while all of the list is
+// read.
+type RecordPage struct {
+	from, to, bytes int
+	Total           int // records that were added
+}
+
+// NewRecordPage returns an empty page with a number of records, after others.
+func NewRecordPage(offset, size int) RecordPage { return RecordPage{from: offset, to: offset + size} }
+
+// Add adds a record to the list, and reports whether it is on the page. Memory is then
+// reserved for it.
+func (p *RecordPage) Add(ctx context.Context, op *Op, rec *storage.Record) (shown bool, err error) {
+	p.Total++
+	if p.Total <= p.from || p.Total > p.to {
+		return false, nil
+	}
+	if p.bytes += len(rec.Body); p.bytes > op.MaxPageBytes() && p.bytes > len(rec.Body) {
+		return false, op.PageError(storage.ErrTooLarge)
+	}
+	return true, Reserve(ctx, CopyTimes*len(rec.Body))
+}
+
+func recordBytes(recs []storage.Record) (size int) {
+	for i := range recs {
+		size += len(recs[i].Body)
+	}
+	return size
 }

@@ -66,6 +66,9 @@ func ReserveCopies(ctx context.Context, data jsonx.Value) error {
 // Turn waits for the tenant's turn at the CPUs.
 func Turn(ctx context.Context) error { return admission.Of(ctx).Turn(ctx) }
 
+// Rest ends the turn before the operation waits for the database.
+func Rest(ctx context.Context) { admission.Of(ctx).Rest() }
+
 // isLarge reports whether a change keeps a database busy for long.
 func isLarge(ch *storage.Change) bool {
 	size := 0

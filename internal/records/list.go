@@ -60,8 +60,8 @@ func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Pagin
 	if l.Keep != nil {
 		recs, total, err = k.filtered(ctx, op, l, filter, p)
 	} else {
-		filter.Offset, filter.Limit, filter.MaxBytes = p.Offset(), p.Size, op.MaxPageBytes()
-		recs, total, err = op.DB().ListRecords(ctx, filter)
+		filter.Offset, filter.Limit = p.Offset(), p.Size
+		recs, total, err = op.ListRecords(ctx, filter)
 	}
 	if err != nil {
 		return nil, 0, op.PageError(err)
@@ -73,22 +73,27 @@ func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Pagin
 // filtered reads all entities and returns a page of the entities in the list.
 func (k *Kind[T]) filtered(ctx context.Context, op *core.Op, l List[T], filter storage.RecordFilter, p form.Paging) (page []storage.Record, total int, err error) {
 	filter.Limit = keepChunk
-	for rec, err := range storage.AllRecords(ctx, op.DB(), filter) {
+	all := core.NewRecordPage(p.Offset(), p.Size)
+	for rec, err := range op.AllRecords(ctx, filter) {
 		if err != nil {
 			return nil, 0, err
 		}
 		item, err := k.Open(ctx, op, rec)
-		switch {
-		case skipped(err):
-		case err != nil:
+		if skipped(err) || err == nil && !l.Keep(item) {
+			continue
+		}
+		shown := false
+		if err == nil {
+			shown, err = all.Add(ctx, op, rec)
+		}
+		if err != nil {
 			return nil, 0, err
-		case l.Keep(item):
-			if total++; p.Offset() < total && total <= p.Offset()+p.Size {
-				page = append(page, *rec)
-			}
+		}
+		if shown {
+			page = append(page, *rec)
 		}
 	}
-	return page, total, nil
+	return page, all.Total, nil
 }
 
 // skipped reports whether an error of Open keeps a record out of a list with
@@ -115,10 +120,10 @@ func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *core.Walk
 
 // Piece reads the next records of a walk, before an id: see [Kind.Next].
 func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *core.Walk, before *storage.ID) (recs []storage.Record, more bool, err error) {
-	filter.Before, filter.MaxBytes = *before, op.MaxPageBytes()
+	filter.Before = *before
 	recs, more, err = core.NextPage(w, func(limit int) ([]storage.Record, error) {
 		filter.Limit = limit
-		recs, _, err := op.DB().ListRecords(ctx, filter)
+		recs, _, err := op.ListRecords(ctx, filter)
 		return recs, err
 	})
 	if err == nil && len(recs) > 0 {
@@ -136,6 +141,11 @@ func (k *Kind[T]) see(ctx context.Context, op *core.Op, recs []storage.Record, k
 	var seen []core.Entity
 	var items, opened []*T
 	for i := range recs {
+		if i%core.ManyRows == core.ManyRows-1 || len(recs[i].Body) >= core.LargeBody {
+			if err := core.Turn(ctx); err != nil {
+				return nil, err
+			}
+		}
 		item, err := k.Open(ctx, op, &recs[i])
 		switch {
 		case err == nil && (keep == nil || keep(item)):

@@ -205,6 +205,9 @@ func (k *Kind[T]) seal(op *core.Op, item *T, adjust func(*storage.Record)) (stor
 
 // show opens a record for a caller, and logs that it was read.
 func (k *Kind[T]) show(ctx context.Context, op *core.Op, rec *storage.Record) (*T, error) {
+	if err := core.ReserveRecord(ctx, rec); err != nil {
+		return nil, err
+	}
 	item, err := k.Open(ctx, op, rec)
 	if err != nil {
 		return nil, err
@@ -230,6 +233,7 @@ func (k *Kind[T]) dropReferences(ctx context.Context, op *core.Op, items ...*T) 
 	if len(ids) == 0 {
 		return nil
 	}
+	core.Rest(ctx)
 	recs, err := op.DB().Records(ctx, op.TenantID(), audit.Application, ids)
 	if err != nil {
 		return err
@@ -311,7 +315,7 @@ func (k *Kind[T]) named(ctx context.Context, op *core.Op, name string) (*storage
 func (k *Kind[T]) oldest(ctx context.Context, op *core.Op, name string) (*storage.Record, error) {
 	var oldest *storage.Record
 	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: k.Name, Name: name, Limit: form.MaxPageSize}
-	for rec, err := range storage.AllRecords(ctx, op.DB(), filter) {
+	for rec, err := range op.AllRecords(ctx, filter) {
 		if err != nil {
 			return nil, err
 		}

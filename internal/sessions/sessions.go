@@ -192,18 +192,24 @@ func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *
 // List returns a page of the active sessions, newest first, and the total
 // number over all pages. p must be complete: see [form.Paging.Check].
 func List(ctx context.Context, op *core.Op, p form.Paging) (page []Info, total int, err error) {
-	var alive []Info
-	for rec, err := range storage.AllRecords(ctx, op.DB(), storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name, Limit: chunk}) {
+	all := core.NewRecordPage(p.Offset(), p.Size)
+	for rec, err := range op.AllRecords(ctx, storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name, Limit: chunk}) {
+		var alive *Info
 		if err == nil {
-			alive, err = addAlive(ctx, op, alive, rec)
+			alive, err = aliveOf(ctx, op, rec)
+		}
+		shown := false
+		if err == nil && alive != nil {
+			shown, err = all.Add(ctx, op, rec)
 		}
 		if err != nil {
 			return nil, 0, err
 		}
+		if shown {
+			page = append(page, *alive)
+		}
 	}
-	from := min(p.Offset(), len(alive))
-	page = alive[from:min(from+p.Size, len(alive))]
-	return page, len(alive), logReads(ctx, op, page)
+	return page, all.Total, logReads(ctx, op, page)
 }
 
 // Next returns the next piece of a walk over the active sessions: see
@@ -214,8 +220,12 @@ func Next(ctx context.Context, op *core.Op, w *core.Walk, before *storage.ID) (a
 		return nil, false, err
 	}
 	for i := range recs {
-		if alive, err = addAlive(ctx, op, alive, &recs[i]); err != nil {
+		one, err := aliveOf(ctx, op, &recs[i])
+		if err != nil {
 			return nil, false, err
+		}
+		if one != nil {
+			alive = append(alive, *one)
 		}
 	}
 	return alive, more, logReads(ctx, op, alive)
@@ -240,8 +250,8 @@ func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
 	return kind.Delete(ctx, op, id)
 }
 
-// addAlive appends the session of a record, unless it has ended.
-func addAlive(ctx context.Context, op *core.Op, alive []Info, rec *storage.Record) ([]Info, error) {
+// aliveOf returns the session of a record, or nil if it has ended.
+func aliveOf(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, error) {
 	var s core.Session
 	err := op.OpenRecord(ctx, rec, &s)
 	if err == nil {
@@ -249,17 +259,17 @@ func addAlive(ctx context.Context, op *core.Op, alive []Info, rec *storage.Recor
 	}
 	switch {
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrUnauthenticated), errors.Is(err, fault.ErrForbidden): // ended, or suspended
-		return alive, nil
+		return nil, nil
 	case core.Unreadable(err):
-		return append(alive, Info{ID: uuid.UUID(rec.ID), CreatedAt: rec.CreatedAt, Unreadable: true}), nil
+		return &Info{ID: uuid.UUID(rec.ID), CreatedAt: rec.CreatedAt, Unreadable: true}, nil
 	case err != nil:
 		return nil, err
 	}
-	info := Info{ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Rights: s.Rights, CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt}
+	info := &Info{ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Rights: s.Rights, CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt}
 	if s.Authorized {
 		info.AuthorizedBy = s.AuthorizedBy
 	}
-	return append(alive, info), nil
+	return info, nil
 }
 
 func logReads(ctx context.Context, op *core.Op, sessions []Info) error {

@@ -194,7 +194,7 @@ func Deletable(ctx context.Context, op *core.Op, asked Query, walk *core.Walk, b
 func Genuine(ctx context.Context, op *core.Op, where storage.Cond, rows []storage.Token) (genuine []storage.Token, err error) {
 	byHash := asksHash(where)
 	for i := range rows {
-		if i%ManyRows == ManyRows-1 {
+		if i%core.ManyRows == core.ManyRows-1 {
 			if err := core.Turn(ctx); err != nil {
 				return nil, err
 			}
@@ -297,29 +297,12 @@ func rowsBefore(ctx context.Context, op *core.Op, where storage.Cond, before sto
 	return rows[:min(len(rows), size)], more, err
 }
 
-// firstPage is the limit of sealed bytes at the first read of a page. Each
-// further read has a limit nextPage times as large.
-const (
-	firstPage = 256 << 10
-	nextPage  = 16
-)
-
-// rowsOf reads rows of a list, and reserves memory for them first. Most pages
-// are small, so a large page is read twice, and the largest ones three times.
+// rowsOf reads rows of a list, and reserves memory for them first.
 func rowsOf(ctx context.Context, op *core.Op, f storage.TokenFilter) ([]storage.Token, int, error) {
-	room := admission.Of(ctx)
-	most := op.MaxPageBytes()
-	room.Rest()
-	for f.MaxBytes = min(firstPage, most); ; f.MaxBytes = min(nextPage*f.MaxBytes, most) {
-		if err := core.Reserve(ctx, core.CopyTimes*f.MaxBytes); err != nil {
-			return nil, 0, err
-		}
-		rows, total, err := op.DB().ListTokens(ctx, f)
-		room.Free(core.CopyTimes * (f.MaxBytes - Size(rows)))
-		if !errors.Is(err, storage.ErrTooLarge) || f.MaxBytes == most {
-			return rows, total, err
-		}
-	}
+	return core.ReadPage(ctx, op.MaxPageBytes(), Size, func(most int) ([]storage.Token, int, error) {
+		f.MaxBytes = most
+		return op.DB().ListTokens(ctx, f)
+	})
 }
 
 const labelCursor = "cursor"

@@ -72,15 +72,9 @@ func expire(ctx context.Context, op *core.Op, row *storage.Token) error {
 	return nil
 }
 
-// Limits on memory: see package admission.
-const (
-	// treeTimes is the maximum ratio of the memory of a token's tree to its
-	// sealed bytes.
-	treeTimes = 14
-	// ManyRows is the number of tokens of a page that are opened without a
-	// turn.
-	ManyRows = 16
-)
+// treeTimes is the maximum ratio of the memory of a token's tree to its sealed bytes:
+// see package admission.
+const treeTimes = 14
 
 // Tree returns the memory of the tree of a stored token, if it is large, or
 // 0.
@@ -193,7 +187,7 @@ func (t *Clear) seenMasked(ctx context.Context, op *core.Op, shown access.Transf
 func see(ctx context.Context, op *core.Op, permission string, where storage.Cond, rows []storage.Token, show func(Token)) error {
 	seen, byHash := make([]core.Entity, 0, len(rows)), asksHash(where)
 	for i := range rows {
-		if i%ManyRows == ManyRows-1 {
+		if i%core.ManyRows == core.ManyRows-1 {
 			if err := core.Turn(ctx); err != nil {
 				return err
 			}

@@ -143,7 +143,7 @@ func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *core.Wa
 	*last = rows[len(rows)-1].Ord
 	p.tokens, seen = make([]tokens.Params, 0, len(rows)), make([]core.Entity, 0, len(rows))
 	for i := range rows {
-		if i%tokens.ManyRows == 0 {
+		if i%core.ManyRows == 0 {
 			if err := core.Turn(ctx); err != nil {
 				return nil, false, err
 			}
