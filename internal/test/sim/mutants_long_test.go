@@ -52,14 +52,18 @@ func TestMutants(t *testing.T) {
 // run runs tests of a tree with the mutant.
 func (m *mutant) run(t *testing.T, top string) ([]byte, error) {
 	t.Helper()
-	file, changed := filepath.Join(top, m.file), filepath.Join(t.TempDir(), "mutant.go")
-	text := string(must.Get(os.ReadFile(file))(t))
-	if strings.Count(text, m.old) != 1 {
-		t.Fatalf("%s: %d places of %q in %s, want 1", m.name, strings.Count(text, m.old), m.old, m.file)
+	replaced := map[string]string{}
+	for _, part := range m.parts(t) {
+		file, changed := filepath.Join(top, part.file), filepath.Join(t.TempDir(), "mutant.go")
+		text := string(must.Get(os.ReadFile(file))(t))
+		if strings.Count(text, part.old) != 1 {
+			t.Fatalf("%s: %d places of %q in %s, want 1", part.name, strings.Count(text, part.old), part.old, part.file)
+		}
+		must.Do(t, os.WriteFile(changed, []byte(strings.Replace(text, part.old, part.new, 1)), 0o600))
+		replaced[file] = changed
 	}
-	must.Do(t, os.WriteFile(changed, []byte(strings.Replace(text, m.old, m.new, 1)), 0o600))
 	overlay := filepath.Join(t.TempDir(), "overlay.json")
-	must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]any{"Replace": map[string]string{file: changed}}))(t), 0o600))
+	must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]any{"Replace": replaced}))(t), 0o600))
 	args := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout=10m"}
 	switch {
 	case *mutantTests != "":
@@ -94,7 +98,21 @@ type mutant struct {
 	name     string // the mechanism, and what is wrong
 	file     string
 	old, new string
-	seen     bool // the simulator's short run notices it
+	also     string // another mutant, in another file, that is there as well
+	seen     bool   // the simulator's short run notices it
+}
+
+// parts returns the mutant and the one that is there as well.
+func (m *mutant) parts(t *testing.T) []mutant {
+	t.Helper()
+	if m.also == "" {
+		return []mutant{*m}
+	}
+	i := slices.IndexFunc(mutants, func(other mutant) bool { return other.name == m.also })
+	if i < 0 {
+		t.Fatalf("%s: there is no mutant %q", m.name, m.also)
+	}
+	return []mutant{*m, mutants[i]}
 }
 
 var mutants = []mutant{
@@ -142,7 +160,8 @@ var mutants = []mutant{
 	{name: "cache: stale read kept", file: "internal/core/cache.go",
 		old: "	if c.gen.Load() != r.Stamp.gen {\n		return\n	}\n", new: ""},
 
-	// The horizon of a rotation.
+	// The horizon of a rotation. The wait and the hold on the ring guard the same rows,
+	// so either one may be missing.
 	{name: "rotation: no wait", file: "internal/rotation/rotation.go",
 		old: "since.Add(keyring.Horizon)", new: "since.Add(0*keyring.Horizon)"},
 	{name: "rotation: half a wait", file: "internal/rotation/rotation.go",
@@ -157,6 +176,10 @@ var mutants = []mutant{
 		old: "		ch.Before = op.State.WriteBefore()\n	}\n}", new: "	}\n}"},
 	{name: "rotation: writes hold no ring", file: "internal/core/op.go",
 		old: "			ch.Hold = op.State.Hold\n", new: ""},
+	{name: "rotation: no wait, no hold", file: "internal/rotation/rotation.go",
+		old: "since.Add(keyring.Horizon)", new: "since.Add(0*keyring.Horizon)", also: "rotation: writes hold no ring", seen: true},
+	{name: "rotation: no limit, no hold", file: "internal/keyring/keyring.go",
+		old: "return s.ReadAt.Add(MaxAge)", new: "return s.ReadAt.Add(100 * MaxAge)", also: "rotation: writes hold no ring"},
 	{name: "rotation: unknown key is fatal", file: "internal/core/op.go",
 		old: "	if errors.Is(err, seal.ErrNoKey) {\n		if err := op.Reload(ctx)", new: "	if false {\n		if err := op.Reload(ctx)"},
 
