@@ -4,32 +4,38 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed-72ea4aab/vault/internal/bounded"
 )
 
 // MaxAge is how long a value is used, on the real clock, from the start of
 // its reading.
 const MaxAge = time.Second
 
-// maxEntries is the maximum size of a cache.
-const maxEntries = 50_000
+// maxCached is the maximum memory of a cache, in bytes.
+const maxCached = 64 << 20
 
 // Cache keeps values by key for MaxAge after they were read, and at most until
-// something is revoked on this node.
+// something is revoked on this node. Callers choose what the values hold, so their
+// memory is limited, and not their number.
 type Cache[K comparable, V any] struct {
+	size func(V) int // the memory of a value with its key, in bytes
+
 	mu      sync.RWMutex
-	entries bounded.Map[K, entry[V]]
+	entries map[K]entry[V]
+	held    int           // the memory of the entries
 	gen     atomic.Uint64 // counts the revocations on this node
 }
 
 type entry[V any] struct {
 	value V
+	size  int
 	asked time.Time
 }
 
-// NewCache returns an empty cache.
-func NewCache[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{} }
+// NewCache returns an empty cache. Size returns the memory of a value and its key, in
+// bytes.
+func NewCache[K comparable, V any](size func(V) int) *Cache[K, V] {
+	return &Cache[K, V]{size: size, entries: map[K]entry[V]{}}
+}
 
 // Get returns a value if it is not too old.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
@@ -77,7 +83,44 @@ func (r Reading[K, V]) Keep(value V) {
 	if c.gen.Load() != r.Stamp.gen {
 		return
 	}
-	c.entries.Put(maxEntries, r.key, entry[V]{value, r.Stamp.asked})
+	c.remove(r.key)
+	added := entry[V]{value, c.size(value), r.Stamp.asked}
+	if c.held+added.size > maxCached {
+		c.shrink()
+	}
+	c.entries[r.key] = added
+	c.held += added.size
+}
+
+// shrink makes room. It deletes the values that are too old, or all values if the others
+// take more than half of the memory. So it is called rarely. The caller holds mu.
+func (c *Cache[K, V]) shrink() {
+	for key, e := range c.entries {
+		if time.Since(e.asked) >= MaxAge {
+			c.remove(key)
+		}
+	}
+	if c.held > maxCached/2 {
+		c.clear()
+	}
+}
+
+// remove deletes a value, if there is one. The caller holds mu.
+func (c *Cache[K, V]) remove(key K) {
+	c.held -= c.entries[key].size
+	delete(c.entries, key)
+}
+
+func (c *Cache[K, V]) clear() {
+	clear(c.entries)
+	c.held = 0
+}
+
+// Held returns the memory of the values, in bytes.
+func (c *Cache[K, V]) Held() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.held
 }
 
 // Drop deletes a value that is too old.
@@ -85,7 +128,7 @@ func (c *Cache[K, V]) Drop(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.entries[key].asked) >= MaxAge {
-		delete(c.entries, key)
+		c.remove(key)
 	}
 }
 
@@ -94,5 +137,5 @@ func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gen.Add(1)
-	clear(c.entries)
+	c.clear()
 }

@@ -8,11 +8,47 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
+func sizeOfInt(int) int { return 1 }
+
+// Whatever values are kept, the cache holds at most 64 MiB and the newest value.
+func TestMemoryOfACacheIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const most, each = 64 << 20, 1 << 20
+		c := core.NewCache[int](func(size int) int { return size })
+		for i := range 500 {
+			size := 1 + i*7919%each
+			c.Ask(i % 300).Keep(size)
+			if held := c.Held(); held < size || held > most {
+				t.Fatalf("after %d values the cache holds %d bytes", i+1, held)
+			}
+			if v, ok := c.Get(i % 300); !ok || v != size {
+				t.Fatalf("the newest value is %d, %v", v, ok)
+			}
+			if i%50 == 0 {
+				<-time.After(core.MaxAge / 2)
+			}
+		}
+		c.Clear()
+		if held := c.Held(); held != 0 {
+			t.Errorf("an empty cache holds %d bytes", held)
+		}
+		for i := range 64 {
+			c.Ask(i).Keep(each)
+		}
+		<-time.After(core.MaxAge)
+		c.Ask(-1).Keep(each)
+		if held := c.Held(); held != each {
+			t.Errorf("values that are too old were kept: %d bytes", held)
+		}
+	})
+}
+
 // A value is used for a second from the start of its reading.
 func TestValuesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := core.NewCache[string, int]()
+		c := core.NewCache[string](sizeOfInt)
 		reading := c.Ask("a")
 		<-time.After(core.MaxAge / 2)
 		reading.Keep(1)
@@ -34,7 +70,7 @@ func TestValuesExpire(t *testing.T) {
 // it.
 func TestRevocationClearsValues(t *testing.T) {
 	t.Parallel()
-	c := core.NewCache[string, int]()
+	c := core.NewCache[string](sizeOfInt)
 	c.Ask("a").Keep(1)
 	late := c.Ask("b")
 	c.Clear()
@@ -54,7 +90,7 @@ func TestRevocationClearsValues(t *testing.T) {
 func TestStamp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := core.NewCache[string, int]()
+		c := core.NewCache[string](sizeOfInt)
 		reading := c.Ask("key")
 		if !reading.Stamp.Fresh() || (core.Stamp{}).Fresh() {
 			t.Error("a new stamp is not fresh, or a zero one is")

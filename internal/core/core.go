@@ -125,7 +125,7 @@ type Vault struct {
 func New(cfg Config) *Vault {
 	v := &Vault{
 		Config: cfg, Admission: admission.New(cfg.MaxMemory), WaitUntil: pace.Until, node: uuid.New(),
-		auth: NewCache[storage.Key, *principal](), apps: NewCache[appKey, *principal](),
+		auth: NewCache[storage.Key]((*principal).size), apps: NewCache[appKey]((*principal).size),
 	}
 	v.opened = v.Now()
 	v.Own = keyring.NewOwnKeys(keyring.OwnConfig{

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,59 @@ type principal struct {
 	unauthorized bool      // a session that may yet be authorized
 	expiresAt    time.Time // when the first of its parts expires; zero for never
 	read         Stamp     // zero when it must be read for each operation
+}
+
+// Estimates of the memory of parts of a principal, in bytes, in addition to their texts.
+const (
+	principalBytes = 1 << 10 // and its key
+	ruleBytes      = 512     // and its place in the grant
+	keyBytes       = 256
+	textBytes      = 32 // of a text in a list
+)
+
+// size estimates the memory of the principal, for a cache. Callers choose how long rules,
+// permissions and identities are.
+func (p *principal) size() int {
+	size := principalBytes + p.rights.size()
+	if p.app == nil {
+		return size
+	}
+	size += Rights{p.app.Permissions, p.app.Rules}.size() + len(p.app.Keys)*keyBytes
+	for i := range p.app.Identities {
+		id := &p.app.Identities[i]
+		size += ruleBytes + len(id.Issuer) + len(id.Audience)
+		for name, value := range id.Claims {
+			size += 4*textBytes + len(name)
+			switch value := value.(type) {
+			case string:
+				size += len(value)
+			case json.Number:
+				size += len(value)
+			}
+		}
+	}
+	return size
+}
+
+// size estimates the memory of rights with their grant.
+func (r Rights) size() int {
+	size := 0
+	add := func(texts []string) {
+		for _, text := range texts {
+			size += textBytes + len(text)
+		}
+	}
+	add(r.Permissions)
+	for i := range r.Rules {
+		rule := &r.Rules[i]
+		size += ruleBytes + len(rule.Description) + len(rule.Container)
+		add(rule.Permissions)
+		add(rule.Destinations)
+		for _, c := range rule.Conditions {
+			size += 4*textBytes + len(c.Value)
+		}
+	}
+	return size
 }
 
 // manner is how an identity acts. It does not depend on the principal.

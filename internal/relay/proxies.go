@@ -42,6 +42,15 @@ type Proxy struct {
 	Unreadable        bool              `json:"unreadable,omitempty"`
 }
 
+// size estimates the memory of the proxy, for a cache, in bytes.
+func (x *Proxy) size() int {
+	size := 1<<10 + len(x.Name) + len(x.DestinationURL) + len(x.RequestTransform.code()) + len(x.ResponseTransform.code())
+	for name, value := range x.Configuration {
+		size += 64 + len(name) + len(value)
+	}
+	return size
+}
+
 // Transform is code that changes a request or a response.
 type Transform struct {
 	Code string `json:"code"`

@@ -43,7 +43,7 @@ type Relay struct {
 
 // New returns the relay of a vault.
 func New(cfg Config) *Relay {
-	r := &Relay{Config: cfg, open: core.NewCache[storage.Key, *Proxy]()}
+	r := &Relay{Config: cfg, open: core.NewCache[storage.Key]((*Proxy).size)}
 	r.Proxies = r.newProxies()
 	return r
 }
