@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/elements"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 const visa = "4242424242424242"
@@ -248,6 +250,47 @@ func TestLogAndLimitsAreTheAPIs(t *testing.T) {
 	r = w.send(w.el, "POST", "/networks", w.PublicKey, `{"bin":"42424242"}`)
 	must.Same(t, r.text, http.StatusTooManyRequests, r.status)
 	must.Same(t, "when to try again", "7", r.header.Get("Retry-After"))
+}
+
+// unread is a body that nobody may read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+// TestStrangersSendNoBodies checks that a caller who is refused whatever the body is does
+// not keep the server waiting for it.
+func TestStrangersSendNoBodies(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	rights := []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create", "token:update"}}}
+	_, key := v.NewApplication(t, v.Owner, vault.ApplicationPublic, rights)
+	limited := false
+	h := must.Get(elements.Handler(v.Vault, &elements.Options{
+		Origins: []string{"https://shop.example"}, Networks: func(string) []string { return nil },
+		RateLimit: func(*http.Request, *vault.Client, int) (time.Duration, bool) { return 0, !limited },
+	}))(t)
+	send := func(method, path, key string, want int) {
+		r := httptest.NewRequest(method, path, unread{t})
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+		r.Header.Set("SVC-API-KEY", key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		must.Same(t, method+" "+path, want, w.Code)
+	}
+	calls := [][2]string{{"POST", "/tokens"}, {"PATCH", "/tokens/a"}, {"POST", "/networks"}}
+	for _, call := range calls {
+		send(call[0], call[1], "key_pub_7sQuAHmKzJ9Zs5mXy3oJcQ", http.StatusUnauthorized)
+	}
+	creator := must.Get(v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "creator", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))(t)
+	send("PATCH", "/tokens/a", creator.Key, http.StatusForbidden)
+	limited = true
+	for _, call := range calls {
+		send(call[0], call[1], key, http.StatusTooManyRequests)
+	}
 }
 
 // TestSize checks the sizes that docs/elements.md promises.

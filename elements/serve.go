@@ -55,7 +55,9 @@ func Handler(v *vault.Vault, opts *Options) (http.Handler, error) {
 // Limits of what the frame sends, and of what it gets from Networks.
 const (
 	maxBody     = 64 << 10 // bytes
-	maxLookups  = 64       // concurrent calls of Networks
+	maxAdded    = 200      // bytes that createToken adds
+	bodyTimeout = 30 * time.Second
+	maxLookups  = 64 // concurrent calls of Networks
 	maxNetworks = 4
 )
 
@@ -77,7 +79,7 @@ func (o *Options) api(v *vault.Vault) *httpserver.Options {
 	}
 	key := http.CanonicalHeaderKey(prefix + "API-KEY")
 	return &httpserver.Options{
-		Prefix: prefix, MaxBody: maxBody, TrustedProxies: o.TrustedProxies, RateLimit: o.RateLimit,
+		Prefix: prefix, MaxBody: maxBody + maxAdded, BodyTimeout: bodyTimeout, TrustedProxies: o.TrustedProxies, RateLimit: o.RateLimit,
 		Logger: o.Logger, Observer: o.Observer, Drain: o.Drain,
 		Authenticate: func(r *http.Request) (*vault.Client, error) { return authenticate(v, r, r.Header[key], o.Tenant) },
 	}
@@ -180,7 +182,7 @@ var tokenPath = regexp.MustCompile(`^/tokens/[^/]+$`)
 func (h *handler) route(method, path string) http.HandlerFunc {
 	switch {
 	case method == http.MethodPost && path == "/sessions":
-		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, "", nil) }
+		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, nil, nil) }
 	case method == http.MethodPost && path == "/tokens":
 		return h.createToken
 	case method == http.MethodPost && path == "/networks" && h.opts.Networks != nil:
@@ -189,7 +191,7 @@ func (h *handler) route(method, path string) http.HandlerFunc {
 	case method == http.MethodPatch:
 		return h.patchToken
 	case method == http.MethodGet:
-		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, "", shown) }
+		return func(w http.ResponseWriter, r *http.Request) { h.call(w, r, nil, shown) }
 	}
 	return nil
 }
@@ -247,35 +249,77 @@ var (
 // createToken creates a token that takes no part in deduplication. Its fingerprint is
 // made from a random text, so nothing that is known of the data finds the token.
 func (h *handler) createToken(w http.ResponseWriter, r *http.Request) {
-	text, all := readObject(w, r, creatable)
-	if all == nil {
-		return
-	}
-	// The text itself is kept, so that the API judges fields that occur twice.
 	more := `"fingerprint_expression":"elements ` + rand.Text() + `","deduplicate_token":false}`
-	if len(all) > 0 {
-		more = "," + more
-	}
-	h.call(w, r, strings.TrimSuffix(text, "}")+more, shown)
+	h.callWith(w, r, creatable, func(text string, all map[string]json.RawMessage) (string, *refusal) {
+		// The text itself is kept, so that the API judges fields that occur twice.
+		if len(all) > 0 {
+			return strings.TrimSuffix(text, "}") + "," + more, nil
+		}
+		return strings.TrimSuffix(text, "}") + more, nil
+	})
 }
 
 // patchToken changes the cvc of a card, and metadata.
 func (h *handler) patchToken(w http.ResponseWriter, r *http.Request) {
-	text, all := readObject(w, r, patchable)
-	if all == nil {
-		return
-	}
-	var data map[string]json.RawMessage
-	if value, ok := all["data"]; ok && (json.Unmarshal(value, &data) != nil || len(data) != 1 || data["cvc"] == nil) {
-		refuse(w, http.StatusBadRequest, titleInvalid, map[string][]string{"data": {"must have the field cvc alone"}})
-		return
-	}
-	h.call(w, r, text, shown)
+	h.callWith(w, r, patchable, func(text string, all map[string]json.RawMessage) (string, *refusal) {
+		var data map[string]json.RawMessage
+		if value, ok := all["data"]; ok && (json.Unmarshal(value, &data) != nil || len(data) != 1 || data["cvc"] == nil) {
+			return "", invalid("data", "must have the field cvc alone")
+		}
+		return text, nil
+	})
 }
 
-// call passes a request to the API, without its query. A body replaces the body of the
-// request if it is not empty. With fields, a response to success has only these fields.
-func (h *handler) call(w http.ResponseWriter, r *http.Request, body string, fields []string) {
+// callWith passes a request to the API. Its body must have only these fields, and change
+// returns the body for the API. The API reads the body when it has checked the key, the
+// permission and the rate limit, within its own limit of time.
+func (h *handler) callWith(w http.ResponseWriter, r *http.Request, fields []string, change func(text string, all map[string]json.RawMessage) (string, *refusal)) {
+	body := &changedBody{ReadCloser: http.MaxBytesReader(w, r.Body, maxBody)}
+	body.change = func(text []byte) (string, *refusal) {
+		all, refused := fieldsOf(text, fields)
+		if refused != nil {
+			return "", refused
+		}
+		return change(string(bytes.TrimSpace(text)), all)
+	}
+	inner := *r
+	inner.Body = body
+	if r.ContentLength > 0 {
+		inner.ContentLength = -1 // of the body for the API
+	}
+	h.call(w, &inner, body, shown)
+}
+
+// changedBody is the body of a request, which is changed when it is read.
+type changedBody struct {
+	io.ReadCloser
+	change  func([]byte) (string, *refusal)
+	changed io.Reader // nil until it has been read
+	refused *refusal
+}
+
+// Read implements [io.Reader].
+func (b *changedBody) Read(p []byte) (int, error) {
+	if b.changed == nil {
+		text, err := io.ReadAll(b.ReadCloser)
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			b.refused = errTooLarge
+		}
+		if err != nil {
+			return 0, err
+		}
+		var out string
+		if out, b.refused = b.change(text); b.refused != nil {
+			return 0, io.ErrUnexpectedEOF // what the API then responds with is not sent
+		}
+		b.changed = strings.NewReader(out)
+	}
+	return b.changed.Read(p)
+}
+
+// call passes a request to the API, without its query. With fields, a response to success
+// has only these fields. If body is not nil, it is the body of the request.
+func (h *handler) call(w http.ResponseWriter, r *http.Request, body *changedBody, fields []string) {
 	inner := r.Clone(r.Context())
 	inner.URL.RawQuery = ""
 	for name := range inner.Header {
@@ -283,15 +327,16 @@ func (h *handler) call(w http.ResponseWriter, r *http.Request, body string, fiel
 			delete(inner.Header, name) // a stored response would have all fields
 		}
 	}
-	if body != "" {
-		inner.Body, inner.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	}
 	if fields == nil {
 		h.api.ServeHTTP(w, inner)
 		return
 	}
 	held := &response{ResponseWriter: w, fields: fields, status: http.StatusOK}
 	h.api.ServeHTTP(held, inner)
+	if body != nil && body.refused != nil {
+		body.refused.write(w)
+		return
+	}
 	held.send()
 }
 
@@ -336,18 +381,26 @@ func (p *response) send() {
 
 const titleInvalid = "One or more validation errors occurred."
 
-// readObject reads a JSON object whose fields must be listed, and returns its text and its
-// fields. On failure it writes the response and returns nil fields.
-func readObject(w http.ResponseWriter, r *http.Request, fields []string) (string, map[string]json.RawMessage) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, "The body must arrive whole, and have at most "+strconv.Itoa(maxBody)+" bytes.", nil)
-		return "", nil
-	}
+// refusal is an error of the elements.
+type refusal struct {
+	status int
+	detail string
+	fields map[string][]string
+}
+
+func (f *refusal) write(w http.ResponseWriter) { refuse(w, f.status, f.detail, f.fields) }
+
+func invalid(field, problem string) *refusal {
+	return &refusal{http.StatusBadRequest, titleInvalid, map[string][]string{field: {problem}}}
+}
+
+var errTooLarge = &refusal{http.StatusRequestEntityTooLarge, "The body must arrive whole, and have at most " + strconv.Itoa(maxBody) + " bytes.", nil}
+
+// fieldsOf returns the fields of a JSON object, which must be listed.
+func fieldsOf(text []byte, fields []string) (map[string]json.RawMessage, *refusal) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil || all == nil {
-		refuse(w, http.StatusBadRequest, titleInvalid, map[string][]string{"": {"must be a JSON object"}})
-		return "", nil
+		return nil, invalid("", "must be a JSON object")
 	}
 	bad := map[string][]string{}
 	for name := range all {
@@ -356,10 +409,29 @@ func readObject(w http.ResponseWriter, r *http.Request, fields []string) (string
 		}
 	}
 	if len(bad) > 0 {
-		refuse(w, http.StatusBadRequest, titleInvalid, bad)
-		return "", nil
+		return nil, &refusal{http.StatusBadRequest, titleInvalid, bad}
 	}
-	return string(bytes.TrimSpace(text)), all
+	return all, nil
+}
+
+// readBIN reads the body of a request for networks.
+func readBIN(w http.ResponseWriter, r *http.Request) (string, *refusal) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // where the server can
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return "", errTooLarge
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	all, refused := fieldsOf(text, []string{"bin"})
+	if refused != nil {
+		return "", refused
+	}
+	var bin string
+	if json.Unmarshal(all["bin"], &bin) != nil || !binText.MatchString(bin) {
+		return "", invalid("bin", "must be a string of 6 to 8 digits")
+	}
+	return bin, nil
 }
 
 // maxName is how much of the name of an unknown field an error repeats, in bytes.
@@ -392,13 +464,9 @@ func (h *handler) serveNetworks(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_, all := readObject(w, r, []string{"bin"})
-	if all == nil {
-		return
-	}
-	var bin string
-	if json.Unmarshal(all["bin"], &bin) != nil || !binText.MatchString(bin) {
-		refuse(w, http.StatusBadRequest, titleInvalid, map[string][]string{"bin": {"must be a string of 6 to 8 digits"}})
+	bin, refused := readBIN(w, r)
+	if refused != nil {
+		refused.write(w)
 		return
 	}
 	select {

@@ -39,6 +39,7 @@ var machineTime = map[string]struct {
 	".":                               {2, []string{initial, peer}},
 	"cmd/tokenvault/internal/cli":     {10, []string{elapsed, person}},
 	"cmd/tokenvault/internal/doctor":  {5, []string{foreign}},
+	"elements":                        {1, []string{deadline}},
 	"console":                         {12, []string{elapsed, person, deadline, initial}},
 	"examples/checkout":               {2, []string{initial}},
 	"examples/service":                {1, []string{elapsed}},
