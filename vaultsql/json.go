@@ -145,19 +145,21 @@ func kindOfJSON(text []byte) string {
 }
 
 // DecodeJSON decodes the body of a request into a row, as [json.Unmarshal] does, and
-// returns a [FieldError] if a field then has a token that no field of the row had
-// before. Dst is a pointer to a new row, or to the row from the table that the request
-// changes. A request that names another token could make the value of another person
-// part of the row. Errors about the text match [vault.ErrInvalid]. After an error, do
-// not use the row.
+// returns a [FieldError] if a field then has a token that it did not have before. The
+// elements of a list or a map are one field, and may exchange their tokens. Dst is a
+// pointer to a new row, or to the row from the table that the request changes. A request
+// that names another token could make the value of another person part of the row, or
+// move a value to a field that more people see. Errors about the text match
+// [vault.ErrInvalid]. After an error, do not use the row.
 func DecodeJSON(text []byte, dst any) error {
 	before, err := collect([]any{dst})
 	if err != nil {
 		return err
 	}
-	own := map[string]bool{"": true}
+	type place struct{ field, id string }
+	own := map[place]bool{}
 	for _, f := range before {
-		own[f.head().id] = true
+		own[place{f.place(), f.head().id}] = true
 	}
 	if err := json.Unmarshal(text, dst); err != nil {
 		return fmt.Errorf("%w: %w", vault.ErrInvalid, err)
@@ -167,8 +169,8 @@ func DecodeJSON(text []byte, dst any) error {
 		return err
 	}
 	for _, f := range after {
-		if !own[f.head().id] {
-			return f.notOwn("must not refer to a token that the row does not have")
+		if id := f.head().id; id != "" && !own[place{f.place(), id}] {
+			return f.notOwn("must not refer to a token that the field does not have")
 		}
 	}
 	return nil

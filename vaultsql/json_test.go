@@ -7,9 +7,11 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,6 +228,40 @@ func TestDecodeJSONTakesNoOtherTokens(t *testing.T) {
 	must.Match(t, "no row", vaultsql.DecodeJSON(own, nil), must.Text("nil was given"))
 	err := vaultsql.DecodeJSON([]byte(`{"Nick": `+reference+`}`), &mine)
 	must.Same(t, "the status", 400, httpserver.StatusOf(err))
+}
+
+// A request cannot bring a token of the row into another field of the row, whose readers
+// may see more than those of its own field.
+func TestDecodeJSONMovesNoTokens(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	type address struct{ Street vaultsql.Text }
+	type row struct {
+		SSN  vaultsql.Text
+		Nick vaultsql.Text
+		Ptr  *vaultsql.Text
+		List []vaultsql.Text
+		Map  map[string]*vaultsql.Text
+		Home address
+		Work address
+	}
+	phone := vaultsql.NewText("555-1")
+	mine := row{SSN: vaultsql.NewText(secret), Home: address{vaultsql.NewText("1 Main Street")}, List: []vaultsql.Text{vaultsql.NewText("a"), vaultsql.NewText("b")}, Map: map[string]*vaultsql.Text{"home": &phone}}
+	seal(t, v.Private, &mine)
+	reference := func(of vaultsql.Text) string { return string(must.Get(json.Marshal(of))(t)) }
+	ssn := reference(mine.SSN)
+	for field, body := range map[string]string{
+		"row.Nick": `{"Nick": ` + ssn + `}`, "row.Ptr": `{"SSN": null, "Ptr": ` + ssn + `}`, "row.List[2]": `{"List": [` + reference(mine.List[0]) + `, "c", ` + ssn + `]}`,
+		"row.Map[string]": `{"Map": {"k": ` + ssn + `}}`, "Work.Street": `{"Work": {"Street": ` + reference(mine.Home.Street) + `}}`,
+	} {
+		into := mine
+		into.List, into.Map = slices.Clone(mine.List), maps.Clone(mine.Map)
+		err := vaultsql.DecodeJSON([]byte(body), &into)
+		if !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), field) || strings.Contains(err.Error(), mine.SSN.ID()) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	must.Do(t, vaultsql.DecodeJSON([]byte(`{"Map": {"work": `+reference(phone)+`}}`), &mine)) // within a list or a map
 }
 
 // View is the value, or else the mask.

@@ -28,6 +28,19 @@ func (f *field) path() string {
 	return f.in.String() + "." + f.name
 }
 
+// place returns the path of the field without the positions in lists and maps.
+func (f *field) place() string {
+	place := f.name
+	for at := f.in; at != nil; at = at.in {
+		step := at.step
+		if strings.HasPrefix(step, "[") {
+			step = "[]"
+		}
+		place = step + "." + place
+	}
+	return place
+}
+
 // scope returns the name of the field in the metadata of its tokens: field= of the
 // tag, or the names of the struct and the field, such as Customer.Name. It is empty
 // for a field that is not in a struct.
