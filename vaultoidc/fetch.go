@@ -53,6 +53,7 @@ func newIssuer(ctx context.Context, config Issuer, v *Verifier) (*issuer, error)
 	config.Must = slices.Clone(config.Must)
 	i := &issuer{config: config, remote: remote{config: config}}
 	i.now = func() time.Time { return v.now() }
+	i.remote.now = i.now
 	i.keys = &keys{life: ctx, now: i.now, fetch: i.fetch, failed: func(err error) {
 		if v.Logger != nil {
 			v.Logger.Warn("vaultoidc: the keys of an issuer cannot be fetched", slog.String("issuer", config.URL), slog.Any("error", err))
@@ -144,36 +145,86 @@ type document struct {
 // remote sends requests to an issuer.
 type remote struct {
 	config Issuer
+	now    func() time.Time
 
 	mu    sync.Mutex
 	ca    []byte // from which https was made
 	https *http.Client
+
 	doc   *document
+	read  time.Time     // when doc was requested
+	tried time.Time     // when the last request for it began
+	err   error         // of that request
+	busy  chan struct{} // closed when that request ends; nil without a request
 }
 
+// documentPause is the least time between a failed request for a discovery document and
+// the next one. Anybody who opens a page of the console causes such requests.
+const documentPause = time.Second
+
 // document returns the discovery document of the issuer, which is fetched again with
-// discover.
+// discover, and after fetchAfter. Its callers share one request, which ends with the
+// context of the first one.
 func (r *remote) document(ctx context.Context, discover bool) (*document, error) {
 	r.mu.Lock()
-	doc := r.doc
-	r.mu.Unlock()
-	if doc != nil && !discover {
-		return doc, nil
+	defer r.mu.Unlock()
+	for {
+		now := r.now()
+		age, pause := now.Sub(r.read), now.Sub(r.tried)
+		switch {
+		case r.doc != nil && !discover && age >= 0 && age < fetchAfter:
+			return r.doc, nil
+		case r.busy == nil && r.err != nil && pause >= 0 && pause < documentPause:
+			return nil, r.err
+		case r.busy == nil:
+			return r.discover(ctx, now)
+		}
+		if err := r.wait(ctx); err != nil {
+			return nil, err
+		}
+		discover = false // the document is new
 	}
+}
+
+// wait waits for the running request for a document. The caller holds mu.
+func (r *remote) wait(ctx context.Context) error {
+	busy := r.busy
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	select {
+	case <-busy:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// discover fetches the discovery document. The caller holds mu.
+func (r *remote) discover(ctx context.Context, now time.Time) (*document, error) {
+	r.tried, r.busy = now, make(chan struct{})
+	r.mu.Unlock()
+	doc, err := r.fetchDocument(ctx)
+	r.mu.Lock()
+	if r.err = err; err == nil {
+		r.doc, r.read = doc, now
+	}
+	close(r.busy)
+	r.busy = nil
+	return doc, err
+}
+
+func (r *remote) fetchDocument(ctx context.Context) (*document, error) {
 	text, err := r.get(ctx, strings.TrimSuffix(r.config.URL, "/")+"/.well-known/openid-configuration")
 	if err != nil {
 		return nil, err
 	}
-	doc = &document{}
+	doc := &document{}
 	if err := json.Unmarshal(text, doc); err != nil {
 		return nil, errors.New("the response is not a discovery document")
 	}
 	if doc.Issuer != r.config.URL {
 		return nil, errors.New("the discovery document is that of another issuer")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.doc = doc
 	return doc, nil
 }
 

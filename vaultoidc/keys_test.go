@@ -106,6 +106,33 @@ func TestRemovedKeys(t *testing.T) {
 	}
 }
 
+// A stranger whose JWTs name unknown keys does not keep a verifier from learning that
+// the keys of the issuer have another address.
+func TestRemovedKeysAtAnotherAddress(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, public("a", rsaKey()))
+	v := verifier(t, p)
+	jwt, unknown := p.sign(t, "a", rsaKey(), nil), p.sign(t, "unknown", rsaKey(), nil)
+	must.Match(t, "before", must.Err(v.Verify(t.Context(), jwt)), nil)
+	p.set(func() {
+		p.respond = func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/.well-known/openid-configuration":
+				_ = json.NewEncoder(w).Encode(map[string]string{"issuer": p.url, "jwks_uri": p.url + "/moved"})
+			case "/moved":
+				_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public("b", otherRSA())}})
+			default:
+				p.usual(w, r, p.keys)
+			}
+		}
+	})
+	for range 30 {
+		p.clock.advance(10 * time.Second)
+		must.Match(t, "an unknown key", must.Err(v.Verify(t.Context(), unknown)), errKey)
+	}
+	must.Match(t, "after five minutes", must.Err(v.Verify(t.Context(), jwt)), errKey)
+}
+
 // The last keys serve for an hour while the issuer fails in any way. Then, and if it
 // never responded, a JWT is refused as unavailable. JWTs of another issuer work.
 func TestIssuerFails(t *testing.T) {

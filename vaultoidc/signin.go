@@ -223,7 +223,7 @@ func (s *SignIn) left(r *http.Request) bool {
 
 // redirect sends the browser to the provider.
 func (s *SignIn) redirect(w http.ResponseWriter, r *http.Request, page, prompt string) {
-	ctx, cancel := context.WithTimeout(r.Context(), fetchTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), fetchTimeout) // others may wait for the document
 	defer cancel()
 	doc, err := s.issuer.remote.document(ctx, false)
 	if err != nil {
@@ -320,7 +320,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 
 // accept exchanges a code and starts a session.
 func (s *SignIn) accept(w http.ResponseWriter, r *http.Request, a attempt, code string) {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*fetchTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 2*fetchTimeout) // others may wait for the document
 	defer cancel()
 	text, err := s.exchange(ctx, a, code)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,7 +177,7 @@ func TestSignIn(t *testing.T) {
 	p.clock.advance(time.Hour - time.Second)
 	_, body := s.open(b, s.base+"/")
 	must.Contain(t, "before the hour ends", body, "ann@example.com")
-	p.clock.advance(time.Second)
+	p.clock.advance(documentPause)
 	resp, _ := s.open(b, s.base+"/events", "Accept", "text/event-stream", "Sec-Fetch-Mode", "cors")
 	must.Same(t, "the stream of an open page after an hour", http.StatusForbidden, resp.StatusCode)
 	must.Contain(t, "renewed without a question", s.enter(b, "/log"), "/log as ann@example.com")
@@ -366,12 +367,39 @@ func TestProviderIsDown(t *testing.T) {
 	must.Same(t, "status", http.StatusServiceUnavailable, resp.StatusCode)
 	must.Contain(t, "the page", body, "the provider does not respond")
 	p.set(func() { p.respond = usual })
+	p.clock.advance(documentPause)
 	s.enter(b, "/")
 	p.set(func() {
 		p.respond = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	})
 	_, body = s.open(b, s.base+"/log")
 	must.Contain(t, "the session", body, "ann@example.com")
+}
+
+// However many pages strangers open, a provider that is down gets one request a second.
+func TestStrangersFloodNoProvider(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	s := newSite(t, p, nil)
+	p.set(func() {
+		p.respond = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	})
+	flood := func() {
+		var pages sync.WaitGroup
+		for range 30 {
+			pages.Go(func() {
+				resp, _ := s.open(s.browser(), s.base+"/")
+				must.Same(t, "status", http.StatusServiceUnavailable, resp.StatusCode)
+			})
+		}
+		pages.Wait()
+	}
+	flood()
+	flood()
+	must.Same(t, "requests", 1, p.count())
+	p.clock.advance(documentPause)
+	flood()
+	must.Same(t, "requests after a second", 2, p.count())
 }
 
 // Over TLS the cookies have the prefix __Host-. The cookie of a session is strict.

@@ -19,8 +19,8 @@
 // New makes no request. The keys of an issuer are fetched when the first JWT needs
 // them, and again when they are older than four minutes. Verify uses no keys that are
 // older than five minutes while the issuer responds. A vault remembers a JWT for at most
-// five minutes more, so a key that the issuer has removed stops working within ten. An
-// unknown key causes at most one request in ten seconds. If the issuer does not respond, or
+// five minutes more, so a key that the issuer has removed stops working within ten. Unknown
+// keys cause at most one request for keys in ten seconds. If the issuer does not respond, or
 // responds with something else than keys, the last keys serve for an hour; then Verify
 // returns an error that wraps [vault.ErrUnavailable]. Nothing that an issuer does
 // affects the JWTs of another one.
