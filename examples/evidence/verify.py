@@ -11,8 +11,7 @@ import sys
 from base64 import b64decode, b64encode
 from datetime import datetime, timezone
 from hashlib import sha256, sha512
-from itertools import chain
-from re import fullmatch
+from re import fullmatch, search
 from uuid import UUID
 
 KINDS = {"entry": b"\1", "imported": b"\2", "vault": b"\3"}
@@ -20,6 +19,7 @@ FIELDS = "id created_at actor_id actor_type actor_name entity_type entity_id ope
 SHAPES = [shape.split() for shape in (  # the keys of objects, in order
     "bundle tenant note events", "event", "body index proof", "n kind id c mac entry erased",
     "n pruned roots", "head body", "size hashes")] + [FIELDS]
+MAX_LINE = 1 << 20  # bytes
 
 
 def verify(lines, vkey, earlier):
@@ -43,7 +43,8 @@ def verify(lines, vkey, earlier):
     check(header["bundle"] == "vault-evidence/2", "the bundle has another format")
     tenant, key, (origin, size, root) = header["tenant"], vkey.split("+")[0], open_note(header["note"], [vkey])
     restores, begun, pruned, imported, vkeys, last = [], {}, {}, {}, [vkey], -1
-    for p in (next(lines)["event"] for _ in range(header["events"])):
+    for _ in range(header["events"]):
+        p = next(lines)["event"]
         e = event(p)
         check(p["index"] > last, "events are reordered")
         last, mine = p["index"], e.get("tenant") == tenant
@@ -219,16 +220,20 @@ class Tree:
 
 # Signed notes, and Ed25519 (RFC 8032) on extended coordinates.
 def open_note(text, vkeys):
-    body, _, signatures = text.partition("\n\n")
-    check(signatures.endswith("\n"), "bad signature")
-    signatures = [line.removeprefix("— ").split(" ") for line in signatures.splitlines()]
+    body, blank, signatures = text.rpartition("\n\n")
+    lines, keys, seen = signatures.split("\n"), {}, set()
+    check(blank and text.encode() and not search("[\0-\t\v-\x1f]", text) and lines.pop() == "" and 0 < len(lines) <= 100, "bad signature")
     for name, key_id, key in (vkey.split("+", 2) for vkey in vkeys):
-        for who, raw in signatures:
-            raw = unb64(raw)
-            if (who, raw[:4].hex()) == (name, key_id) and signed(b64decode(key)[1:], (body + "\n").encode(), raw[4:]):
-                origin, size, root = body.split("\n")[:3]
-                return origin, int(size), unb64(root)
-    raise Tampered("bad signature")
+        keys.setdefault((name, key_id), b64decode(key)[1:])
+    for dash, name, raw in (line.split(" ") for line in lines):  # those of other keys are not checked
+        raw = unb64(raw)
+        who = name, raw[:4].hex()
+        check(dash == "—" and name.split() == [name] and "+" not in name and len(raw) > 4, "bad signature")
+        check(who not in keys or who in seen or signed(keys[who], (body + "\n").encode(), raw[4:]), "bad signature")
+        seen.add(who)
+    check(seen & keys.keys(), "bad signature")
+    origin, size, root = body.split("\n")[:3]
+    return origin, int(size), unb64(root)
 
 
 P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
@@ -265,23 +270,25 @@ def signed(key, message, signature):
     h = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % L
     base = point((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
     p, q = mul(s, base), add(point(signature[:32]), mul(h, point(key)))
-    return s < L and (p[0] * q[2] - q[0] * p[2]) % P == 0 == (p[1] * q[2] - q[1] * p[2]) % P
+    return len(signature) == 64 and s < L and (p[0] * q[2] - q[0] * p[2]) % P == 0 == (p[1] * q[2] - q[1] * p[2]) % P
 
 
 def unusable(path, vkey):  # returns why there can be no verdict, or nothing
     parts = fullmatch("([^+\\s]+)[+]([0-9a-f]{8})[+](A[A-Za-z0-9+/]{43})", vkey)
     if not parts or sha256(parts[1].encode() + b"\n" + b64decode(parts[3])).hexdigest()[:8] != parts[2]:
         return "the key is not the key of a vault"
-    with open(path, encoding="utf-8", errors="replace", newline="\n") as lines:
-        first = next(lines, "")
-        starts = tuple('{"' + shape[0] + '":' for shape in SHAPES[:-1])
-        whole = (line.startswith(starts) for line in chain([first], lines) if line.endswith("\n"))
-        return None if any(whole) else "not a bundle"
+    starts, whole = tuple(f'{{"{shape[0]}":'.encode() for shape in SHAPES[:-1]), False
+    with open(path, "rb") as lines:
+        while line := lines.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                return f"a line has more than {MAX_LINE} bytes"
+            whole = whole or line.startswith(starts) and line.endswith(b"\n")
+    return None if whole else "not a bundle"
 
 
 def main(path, vkey, note=None):
     try:
-        earlier = open(note, encoding="utf-8").read() if note else None
+        earlier = open(note, encoding="utf-8", errors="surrogateescape", newline="").read() if note else None
         if why := unusable(path, vkey):
             print(f"cannot tell: {why}")
             return 6
@@ -292,7 +299,7 @@ def main(path, vkey, note=None):
         return 6
     except StopIteration:
         print("tampered with: the bundle ends early")
-    except (Tampered, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
+    except (Tampered, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as err:
         print(f"tampered with: {err}")
     return 5
 
