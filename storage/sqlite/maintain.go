@@ -146,7 +146,8 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 }
 
 // Sweep implements [storage.Writer]. Deleted bytes are overwritten in the
-// database at once. A sweep also empties the write-ahead log, which holds older
+// database at once, except where SQLite had moved a row to another page before; only
+// VACUUM overwrites these. A sweep also empties the write-ahead log, which holds older
 // pages. If a long read or a checkpoint of another process prevents that, the
 // next sweep does it.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, error) {
