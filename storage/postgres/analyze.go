@@ -24,7 +24,7 @@ var analyzed = []string{"vault_tokens", "vault_token_hashes", "vault_logs", "vau
 func (s *Store) analyze(ctx context.Context, rows int64) error {
 	return s.maintain(ctx, func(on execer) error {
 		var known int64
-		err := on.QueryRowContext(ctx, "SELECT coalesce(sum(greatest(reltuples, 0)), 0)::bigint FROM pg_catalog.pg_class WHERE relname = ANY (string_to_array($1, ','))"+
+		err := on.QueryRowContext(ctx, "SELECT coalesce(sum(greatest(reltuples, 0)), 0)::bigint FROM pg_catalog.pg_class WHERE relname = ANY (pg_catalog.string_to_array($1, ','))"+
 			" AND relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = $2::regclass)",
 			strings.Join(analyzed, ","), s.schema.in(analyzed[0])).Scan(&known)
 		if err != nil || known >= rows {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/lib/pq"
+
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/citus"
 	"github.com/seed-72ea4aab/vault/storage/postgres/internal/link"
@@ -45,34 +47,47 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	// The server sends nothing while it copies tables, however long that takes.
+	schema := ""
+	err = connected(config, func(db *sql.DB) (err error) {
+		schema, err = schemaOnCitus(ctx, db, &o)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	config.Runtime["search_path"] = onlyBuiltIn
+	return connected(config, func(db *sql.DB) error {
+		if err := migrate(ctx, db, schema, &o); err != nil {
+			return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
+		}
+		return citus.Spread(ctx, db, newSchemaName(schema).forCitus(o.added))
+	})
+}
+
+// connected calls do with a pool of connections. The server sends nothing while it
+// copies tables, however long that takes.
+func connected(config pq.Config, do func(*sql.DB) error) error {
 	db, err := link.NewPool(config, 2, 0, nil)
 	if err != nil {
 		return err
 	}
-	err = distribute(ctx, db.DB, &o)
+	err = do(db.DB)
 	if closed := db.Close(); !link.Lost(closed) {
 		err = errors.Join(err, link.Clean(closed))
 	}
 	return err
 }
 
-func distribute(ctx context.Context, db *sql.DB, o *Options) error {
+// schemaOnCitus returns the schema of the tables, if the server can distribute them.
+func schemaOnCitus(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	found, err := citus.HasCitus(ctx, db)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case !found:
-		return errNoCitus
+		return "", errNoCitus
 	}
-	schema, err := findSchema(ctx, db, o)
-	if err != nil {
-		return err
-	}
-	if err := migrate(ctx, db, schema, o); err != nil {
-		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
-	}
-	return citus.Spread(ctx, db, newSchemaName(schema).forCitus(o.added))
+	return findSchema(ctx, db, o)
 }
 
 var createdTable = regexp.MustCompile(`CREATE TABLE (?:\S+\.)?(vault_\w+)`)

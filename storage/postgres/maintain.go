@@ -211,7 +211,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 		for _, d := range due {
 			// The subquery looks up each key, and the rows are then read by
 			// ctid.
-			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.address FROM unnest($3::bytea[]) AS u(key)"+
+			_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ctid = ANY (ARRAY(SELECT x.address FROM pg_catalog.unnest($3::bytea[]) AS u(key)"+
 				" CROSS JOIN LATERAL (SELECT k.ctid AS address FROM "+p.table+" k WHERE k.tenant_id = $2::bytea AND k."+p.key+" = u.key AND "+
 				p.where+" FOR UPDATE SKIP LOCKED) x)) AND "+s.layout.Traits().TenantIs("tenant_id", "$2::bytea"), at, d.tenant[:], d.keys.Value())
 			if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -34,11 +36,7 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 			address := postgres.Vaults.URL(t)
 			s := openAt(t, address, &postgres.Options{MaxConns: connections})
 			db := database(t, address)
-			must.Get(db.Exec(`CREATE TABLE seen (setting text);
-				CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-				BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
-				CREATE CONSTRAINT TRIGGER see AFTER INSERT ON vault_logs DEFERRABLE INITIALLY DEFERRED
-				FOR EACH ROW EXECUTE FUNCTION see()`))(t)
+			must.Get(db.Exec(seeCommits))(t)
 			tenant := newID()
 			for _, test := range []struct {
 				relaxed, token bool
@@ -58,6 +56,31 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// seeCommits stores the setting that each commit with a log entry has.
+const seeCommits = `CREATE TABLE seen (setting text);
+	CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+	BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+	CREATE CONSTRAINT TRIGGER see AFTER INSERT ON vault_logs DEFERRABLE INITIALLY DEFERRED
+	FOR EACH ROW EXECUTE FUNCTION see()`
+
+// TestLaterSettingsDoNotLoseCommits turns synchronous commits off for the vault's role
+// while the vault is open, and makes the vault connect again.
+func TestLaterSettingsDoNotLoseCommits(t *testing.T) {
+	t.Parallel()
+	address := postgres.Vaults.URL(t)
+	db, role := database(t, address), "r"+strings.ReplaceAll(uuid.NewString(), "-", "")
+	must.Get(db.Exec("CREATE ROLE " + role + " LOGIN SUPERUSER PASSWORD 'once'; " + seeCommits))(t)
+	t.Cleanup(func() { must.Get(db.Exec("DROP ROLE " + role))(t) })
+	s := openAt(t, with(t, with(t, address, "user", role), "password", "once"), nil)
+	must.Do(t, s.Write(t.Context(), sample(newID(), 1)))
+	must.Get(db.Exec("ALTER ROLE " + role + " SET synchronous_commit = off"))(t)
+	must.Get(db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + role + "'"))(t)
+	must.Do(t, s.Write(t.Context(), sample(newID(), 1)))
+	var seen string
+	must.Do(t, db.QueryRow("SELECT string_agg(setting, ', ') FROM seen").Scan(&seen))
+	must.Same(t, "the setting of both commits", "on, on", seen)
 }
 
 func TestOpenErrors(t *testing.T) {

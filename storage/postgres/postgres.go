@@ -213,7 +213,11 @@ func open(ctx context.Context, url string, opts *Options, find findLayout) (*Sto
 	if s.readers, err = link.NewPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
 		return nil, err
 	}
-	if s.layout, err = find(ctx, s.readers.DB, o.HangTimeout); err != nil {
+	schema, err := s.settle(ctx, config, &o)
+	if err == nil {
+		s.layout, err = find(ctx, s.readers.DB, o.HangTimeout)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
 	traits := s.layout.Traits()
@@ -227,7 +231,7 @@ func open(ctx context.Context, url string, opts *Options, find findLayout) (*Sto
 	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
-	if err := s.prepare(ctx, o); err != nil {
+	if err := s.prepare(ctx, schema, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
 	if o.Migrate == storage.MigrateOnly {
@@ -254,15 +258,32 @@ func (o *Options) complete() (Options, error) {
 	return all, nil
 }
 
-// prepare checks the server, migrates the schema, and prepares the reads.
-func (s *Store) prepare(ctx context.Context, o Options) error {
-	if err := checkServer(ctx, s.readers.DB, o.AllowAsyncCommit); err != nil {
-		return err
-	}
-	schema, err := findSchema(ctx, s.readers.DB, &o)
+// settle checks the server, and returns the schema of the tables. It then connects
+// again, with settings that later ones of the role, the database or the server do not
+// change. A pooler passes on no settings.
+func (s *Store) settle(ctx context.Context, config pq.Config, o *Options) (schema string, err error) {
+	commit, err := checkServer(ctx, s.readers.DB, o.AllowAsyncCommit)
 	if err != nil {
-		return err
+		return "", err
 	}
+	schema, err = findSchema(ctx, s.readers.DB, o)
+	if err != nil || o.TransactionPooler {
+		return schema, err
+	}
+	if commit != "" && commit != "off" {
+		config.Runtime["synchronous_commit"] = commit
+	}
+	config.Runtime["search_path"] = onlyBuiltIn
+	return schema, s.reconnectReaders(config, *o)
+}
+
+// onlyBuiltIn is the search path of sessions. In another schema, anybody who may create
+// functions there could add one whose parameters fit better than those of a function
+// of PostgreSQL, such as unnest, and the vault's role would run it.
+const onlyBuiltIn = "pg_catalog"
+
+// prepare migrates the schema, and prepares the reads.
+func (s *Store) prepare(ctx context.Context, schema string, o Options) error {
 	s.schema = newSchemaName(schema)
 	if err := s.migrate(ctx, schema, &o); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", link.Clean(err))
@@ -292,9 +313,11 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	}); err != nil {
 		return err
 	}
-	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {
+	reads, err := sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect)
+	if err != nil {
 		return err
 	}
+	s.reader = reads
 	return s.checkMarks(ctx)
 }
 
@@ -329,22 +352,23 @@ func parse(url string) (pq.Config, error) {
 	return config, nil
 }
 
-// checkServer rejects a server that can lose acknowledged writes.
-func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
+// checkServer rejects a server that can lose acknowledged writes. It returns the
+// server's synchronous_commit.
+func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) (string, error) {
 	var commit, sync sql.NullString
 	err := db.QueryRowContext(ctx,
-		"SELECT current_setting('synchronous_commit', true), current_setting('fsync', true)").Scan(&commit, &sync)
+		"SELECT pg_catalog.current_setting('synchronous_commit', true), pg_catalog.current_setting('fsync', true)").Scan(&commit, &sync)
 	if err != nil {
-		return link.Clean(err)
+		return "", link.Clean(err)
 	}
 	for _, setting := range []struct{ name, value string }{
 		{"synchronous_commit", commit.String}, {"fsync", sync.String},
 	} {
 		if setting.value == "off" && !allowAsync {
-			return fmt.Errorf("%w: its %s is off; turn it on, or set Options.AllowAsyncCommit", ErrNotDurable, setting.name)
+			return "", fmt.Errorf("%w: its %s is off; turn it on, or set Options.AllowAsyncCommit", ErrNotDurable, setting.name)
 		}
 	}
-	return nil
+	return commit.String, nil
 }
 
 func dialect(o *Options, schema schemaName) sqlstore.Dialect {

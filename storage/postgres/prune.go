@@ -28,7 +28,7 @@ func (s *Store) deleteLogsText() string {
 	SELECT l.ctid FROM vault_logs l, ` + sqlstore.InOrder + ` WHERE l.tenant_id = $1 AND l.id > $2 AND l.id < $3 AND l.created_at < $4::bigint
 	ORDER BY l.id LIMIT $5::bigint FOR UPDATE OF l SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
 SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid < $6::bigint),
-	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
+	(pg_catalog.array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
 }
 
 // dropCountsText deletes the counts of days without entries.

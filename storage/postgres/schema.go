@@ -91,7 +91,7 @@ func (n schemaName) migrations(added []storage.Migration) []storage.Migration {
 func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	if o.Schema == "" {
 		var current sql.NullString
-		if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&current); err != nil {
+		if err := db.QueryRowContext(ctx, "SELECT pg_catalog.current_schema()").Scan(&current); err != nil {
 			return "", link.Clean(err)
 		}
 		if !current.Valid {
@@ -135,7 +135,7 @@ func migrate(ctx context.Context, db *sql.DB, schema string, o *Options) error {
 	}
 	m := sqlstore.Migrator{DB: sqlx.NewDb(db, "postgres"), All: all, Catalog: sqlstore.Catalog{
 		Names: `SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-			WHERE n.nspname = ` + in + ` AND starts_with(c.relname, 'vault_')`,
+			WHERE n.nspname = ` + in + ` AND pg_catalog.starts_with(c.relname, 'vault_')`,
 		Columns: `SELECT a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = ` + in + ` AND c.relname = 'vault_migrations' AND a.attnum > 0 AND NOT a.attisdropped`,

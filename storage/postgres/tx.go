@@ -69,7 +69,7 @@ func anyDriverIn(column string, values []any) (string, []any) {
 // read-only. It succeeds on any database, so that it does not abort a
 // transaction.
 func readIdentity(ctx context.Context, on direct.Queryer, schema schemaName) (at string, readOnly bool, err error) {
-	err = direct.QueryRow(ctx, on, `SELECT concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
+	err = direct.QueryRow(ctx, on, `SELECT pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
 		(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()),
 		coalesce(pg_catalog.to_regclass(`+pq.QuoteLiteral(schema.in("vault_migrations"))+`)::oid, 0)),
 		current_setting('transaction_read_only') = 'on'`, &at, &readOnly)

@@ -117,7 +117,7 @@ func TestInternalErrorMayMeanALostWorker(t *testing.T) {
 			s := must.Get(open(t.Context(), address, nil))(t)
 			t.Cleanup(func() { s.Close() })
 			must.Get(database(t, address).Exec(`CREATE SEQUENCE calls;
-				CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
 					IF nextval('calls') = 1 THEN RAISE 'no reason' USING ERRCODE = 'XX000'; END IF;
 					RETURN NEW;
 				END $$;

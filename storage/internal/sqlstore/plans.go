@@ -41,7 +41,7 @@ package sqlstore
 // all rows of the tenant and sort them, because the right index has one level more.
 // InOrder is one row, but PostgreSQL expects a thousand of them for each row of the
 // table. So it avoids the sort, which has to end before the first row.
-const InOrder = `generate_subscripts(ARRAY[1], 1)`
+const InOrder = `pg_catalog.generate_subscripts(ARRAY[1], 1)`
 
 // inOrder returns the join of a table with InOrder, for PostgreSQL.
 func (s *Store) inOrder() string {

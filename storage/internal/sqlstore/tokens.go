@@ -76,7 +76,7 @@ func (s *Store) tokensByID(tenant storage.ID, ids []string) clause {
 	if !s.dialect.Lateral {
 		return clause{`vault_tokens t WHERE t.tenant_id = ? AND ` + in, append([]any{s.dialect.ID(tenant)}, args...)}
 	}
-	return clause{`unnest(?::text[]) AS w(id) CROSS JOIN LATERAL (
+	return clause{`pg_catalog.unnest(?::text[]) AS w(id) CROSS JOIN LATERAL (
 		SELECT *, ` + InOrder + ` FROM vault_tokens k WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) t WHERE t.id = w.id`,
 		append(args, s.dialect.ID(tenant))}
 }

@@ -280,7 +280,7 @@ func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs
 		ids[i] = s.dialect.ID(id)
 	}
 	_, args := s.dialect.In(`l.id`, ids)
-	others, err := s.followed(ctx, seq, `unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
+	others, err := s.followed(ctx, seq, `pg_catalog.unnest(?::bytea[]) AS w(id) CROSS JOIN LATERAL (SELECT *, `+InOrder+` FROM vault_logs k
 		WHERE k.tenant_id = ? AND k.id >= w.id ORDER BY k.id LIMIT 1) l WHERE l.id = w.id`, append(args, s.dialect.ID(tenant)))
 	return append(found, others...), err
 }

@@ -113,7 +113,7 @@ func readingText(many, sessionUnsynced bool) string {
 }
 
 // readText reads tokens by their ids.
-var readText = "SELECT " + readColumns + " FROM unnest($2::text[]) AS u(id) CROSS JOIN LATERAL (" +
+var readText = "SELECT " + readColumns + " FROM pg_catalog.unnest($2::text[]) AS u(id) CROSS JOIN LATERAL (" +
 	FirstFrom("k.*", "vault_tokens", "id", "u.id") + ") AS t WHERE t.id = u.id"
 
 // Read reads the tokens of a batch, which are all of one tenant, and then logs the

@@ -56,7 +56,10 @@ func (cs Columns) List() []string {
 // arrays, so that one statement fits any number.
 func (cs Columns) From(n int, many bool, alias string) string {
 	as := " AS " + alias + "(" + cs.Names("") + ")"
-	if many {
+	switch {
+	case many && len(cs) == 1:
+		return "pg_catalog.unnest(" + cs.Placeholders(n, "[]") + ")" + as
+	case many: // with several arrays, this is syntax, and always PostgreSQL's own function
 		return "unnest(" + cs.Placeholders(n, "[]") + ")" + as
 	}
 	return "(VALUES (" + cs.Placeholders(n, "") + "))" + as
@@ -82,7 +85,7 @@ func (cs Columns) Unnested(n int, shared ...string) string {
 	for i, c := range cs {
 		values[i] = "$" + strconv.Itoa(n+i+1) + "::" + TypeOf(c.Kind)
 		if !slices.Contains(shared, c.Name) {
-			values[i] = "unnest(" + values[i] + "[])"
+			values[i] = "pg_catalog.unnest(" + values[i] + "[])"
 		}
 	}
 	return strings.Join(values, ", ")
