@@ -66,6 +66,27 @@ func TestMemoryOfPagesIsBounded(t *testing.T) {
 	w.do("GET", "/tokens?size=8", w.PrivateKey, "").wantError(t, 413) // 8 times 60 KiB, counted four times each
 }
 
+// A stored response is charged for as a new one, and so is a single large entity.
+func TestMemoryOfReplaysIsBounded(t *testing.T) {
+	t.Parallel()
+	w := smallVault(t)
+	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 100<<10))
+	code := "module.exports = async () => ({}) // " + strings.Repeat("x", 100<<10)
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "large", Code: code, Configuration: map[string]string{}}))(t)
+	key := []string{"SVC-IDEMPOTENCY-KEY", "a"}
+	for range 8 {
+		w.do("POST", "/tokens", w.PrivateKey, large, key...).want(t, 201)
+		w.do("GET", "/reactors/"+reactor.ID.String(), w.ManagementKey, "").want(t, 200)
+	}
+	held := core.CallerOf(w.Private).Room(nil)
+	must.Do(t, held.Parse(held.In(t.Context()), []byte(strings.Repeat(" ", 850<<10))))
+	held.Rest()
+	w.do("POST", "/tokens", w.PrivateKey, `{}`, key...).wantError(t, 503)
+	w.do("GET", "/reactors/"+reactor.ID.String(), w.ManagementKey, "").wantError(t, 503)
+	held.Leave()
+	w.do("POST", "/tokens", w.PrivateKey, `{}`, key...).want(t, 201)
+}
+
 // Pages of other entities are read within the memory limit of their tenant too, and so
 // are lists that read more than they show.
 func TestMemoryOfOtherPagesIsBounded(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -132,16 +134,21 @@ func (p *recordPieces) free(ctx context.Context) {
 	p.held = 0
 }
 
-// ReserveRecord reserves memory for a record that is about to be opened and shown, and
-// takes the turn that this needs, if the record is large.
-func ReserveRecord(ctx context.Context, rec *storage.Record) error {
-	if len(rec.Body) < LargeBody {
-		return nil
+// RecordToShow returns one record of the tenant, or ErrNotFound. Memory is reserved for a
+// large record before it is read again, because a request that waits for memory must not
+// hold much.
+func (op *Op) RecordToShow(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
+	rec, err := op.Record(ctx, kind, id)
+	if err != nil || len(rec.Body) < LargeBody {
+		return rec, err
 	}
 	if err := Reserve(ctx, CopyTimes*len(rec.Body)); err != nil {
-		return err
+		return nil, err
 	}
-	return Turn(ctx)
+	if rec, err = op.Record(ctx, kind, id); err != nil {
+		return nil, err
+	}
+	return rec, Turn(ctx)
 }
 
 // RecordPage is the part of a list that a caller has asked for, while all of the list is

@@ -124,7 +124,7 @@ type request struct {
 // stored returns the stored response, if it exists, or ErrInProgress while
 // another request with the key is in progress.
 func (r *request) stored(ctx context.Context) (Response, bool, error) {
-	claim, err := r.Vault.Store.Claim(ctx, r.TenantID(), r.key)
+	claim, err := r.claim(ctx)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(r.Now) {
 		return Response{}, false, nil
 	}
@@ -147,6 +147,19 @@ func (r *request) stored(ctx context.Context) (Response, bool, error) {
 		return Response{}, false, err
 	}
 	return Response{a.Status, a.Header, a.Body}, true, nil
+}
+
+// claim reads the claim of the key. Memory is reserved for a large response before it is
+// read again, because a request that waits for memory must not hold much.
+func (r *request) claim(ctx context.Context) (storage.Claim, error) {
+	claim, err := r.Vault.Store.Claim(ctx, r.TenantID(), r.key)
+	if err != nil || len(claim.Answer) < core.LargeBody {
+		return claim, err
+	}
+	if err := core.Reserve(ctx, core.CopyTimes*len(claim.Answer)); err != nil {
+		return storage.Claim{}, err
+	}
+	return r.Vault.Store.Claim(ctx, r.TenantID(), r.key)
 }
 
 // change returns the writes that were held back, with the claim that stores a

@@ -80,7 +80,7 @@ func (k *Kind[T]) Read(ctx context.Context, op *core.Op, id uuid.UUID) (*T, erro
 
 // Get returns an entity to a caller, and logs that it was read.
 func (k *Kind[T]) Get(ctx context.Context, op *core.Op, id uuid.UUID) (*T, error) {
-	rec, err := op.Record(ctx, k.Name, id)
+	rec, err := op.RecordToShow(ctx, k.Name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -205,9 +205,6 @@ func (k *Kind[T]) seal(op *core.Op, item *T, adjust func(*storage.Record)) (stor
 
 // show opens a record for a caller, and logs that it was read.
 func (k *Kind[T]) show(ctx context.Context, op *core.Op, rec *storage.Record) (*T, error) {
-	if err := core.ReserveRecord(ctx, rec); err != nil {
-		return nil, err
-	}
 	item, err := k.Open(ctx, op, rec)
 	if err != nil {
 		return nil, err
