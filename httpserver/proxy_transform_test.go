@@ -68,6 +68,35 @@ func TestRequestTransform(t *testing.T) {
 	w.invoke(echoArgs, "POST", "", "{", "Content-Type", "application/json").wantProxyError(t, 400)
 }
 
+// What transforms and reactors read takes memory of the tenant: bodies that are small
+// until they are decompressed, responses, and results of code.
+func TestMemoryOfTransformsIsBounded(t *testing.T) {
+	t.Parallel()
+	bomb := "[" + strings.Repeat("[],", 60<<10) + "1]" // its tree takes more than a tenant's 2 MiB
+	dest := newDestination(t, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, map[bool]string{true: bomb, false: "{}"}[strings.HasSuffix(r.URL.Path, "/bomb")])
+	})
+	w := newProxyVault(t, &vault.Config{Runtime: jsruntime.New(nil), Egress: trusting(dest.Server), MaxMemory: 4 << 20}, nil, nil)
+	w.dest.Close()
+	w.dest = dest
+	code := "const a = []; for (let i = 0; i < 60000; i++) a.push([]);"
+	request, response, result := w.transforms(`return {body: {}, headers: {}}`, ""), w.transforms("", `return {body: {}, headers: {}}`), w.transforms(code+`return {body: a, headers: {}}`, "")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	must.Get(io.WriteString(z, bomb))(t)
+	must.Do(t, z.Close())
+	for range 5 {
+		w.invoke(request, "POST", "", "{}", "Content-Type", "application/json").wantDestination(t, 200, "{}")
+		w.invoke(response, "POST", "", "{}", "Content-Type", "application/json").wantDestination(t, 200, "{}")
+	}
+	w.invoke(request, "POST", "", packed.String(), "Content-Type", "application/json", "Content-Encoding", "gzip").wantProxyError(t, 413)
+	w.invoke(response, "POST", "/bomb", "{}", "Content-Type", "application/json").wantProxyError(t, 413)
+	w.invoke(result, "POST", "", "{}", "Content-Type", "application/json").wantProxyError(t, 413)
+	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => { " + code + " return {raw: a} }", Configuration: map[string]string{}}))(t)
+	w.do("POST", "/reactors/"+reactor.ID.String()+"/react", w.PrivateKey, "{}").wantError(t, 413)
+}
+
 func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case looks at what arrived last
 	t.Parallel()
 	w := newScriptVault(t, nil)

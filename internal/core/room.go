@@ -81,6 +81,18 @@ func isLarge(ch *storage.Change) bool {
 	return size >= largeWrite || len(ch.InsertTokens) >= largeRows
 }
 
+// ReserveJSON reserves memory for the tree of a JSON text that the caller has not sent, such
+// as a response or the result of code, and takes the turn that parsing it needs.
+func ReserveJSON(ctx context.Context, text []byte) error {
+	if len(text) < LargeText {
+		return nil
+	}
+	if err := Reserve(ctx, jsonx.Weight(text)); err != nil {
+		return err
+	}
+	return Turn(ctx)
+}
+
 // RoomForText reserves memory for parsing JSON text, and takes the turn that
 // parsing needs.
 func RoomForText(ctx context.Context, text []byte) error {

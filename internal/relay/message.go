@@ -6,6 +6,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -26,6 +28,15 @@ import (
 type Message struct {
 	Header http.Header
 	Body   []byte
+}
+
+// Reserve reserves memory for the value of the body, and takes the turn that reading it
+// needs.
+func (m *Message) Reserve(ctx context.Context) error {
+	if !isJSON(m.Header) {
+		return core.Reserve(ctx, len(m.Body))
+	}
+	return core.ReserveJSON(ctx, m.Body)
 }
 
 // Value returns the body as code sees it. If the type is application/json, it
@@ -170,8 +181,10 @@ func encodingsOf(header http.Header) ([]string, error) {
 	return encodings, nil
 }
 
-// Decode decompresses the body, so that code can read it.
-func (m *Message) Decode(limit int64) error {
+// Decode decompresses the body, so that code can read it. Charge pays for the bytes that
+// have been decompressed so far. Its errors are returned, unless they mean that this is
+// more than anybody may hold.
+func (m *Message) Decode(limit int64, charge func(held int) error) error {
 	encodings, err := encodingsOf(m.Header)
 	if err != nil {
 		return err
@@ -183,9 +196,11 @@ func (m *Message) Decode(limit int64) error {
 	for _, name := range encodings { // each form has the limit, because a large one can become small
 		plain, err := decompressor(name, bytes.NewReader(m.Body))
 		if err == nil {
-			m.Body, err = ReadBody(plain, limit)
+			m.Body, err = ReadBody(&heldBody{from: plain, work: charge}, limit)
 		}
 		switch {
+		case errors.Is(err, fault.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+			return err
 		case errors.Is(err, errEncoding):
 			return errEncoding
 		case errors.Is(err, fault.ErrTooLarge):
@@ -248,3 +263,23 @@ func ReadBody(r io.Reader, limit int64) ([]byte, error) {
 	}
 	return buf.Bytes(), nil
 }
+
+// charging returns a function that reserves memory for a body that is being read, and for
+// the buffer that it grows in.
+func charging(ctx context.Context) func(held int) error {
+	paid := 0
+	return func(held int) error {
+		need := copies * held
+		if need <= paid+core.LargeBody {
+			return nil
+		}
+		if err := core.Reserve(ctx, need-paid); err != nil {
+			return err
+		}
+		paid = need
+		return nil
+	}
+}
+
+// uncharged is for bodies whose memory is counted elsewhere.
+func uncharged(int) error { return nil }

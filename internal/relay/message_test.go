@@ -32,7 +32,7 @@ func TestEveryFormOfABodyIsLimited(t *testing.T) {
 		must.Get(z.Write(middle.Bytes()))(t)
 		must.Do(t, z.Close())
 		m := &Message{Header: http.Header{"Content-Encoding": {"gzip, gzip"}}, Body: body.Bytes()}
-		if err := m.Decode(limit); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+		if err := m.Decode(limit, uncharged); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: a form of %d bytes: %v, want %q", name, middle.Len(), err, test.want)
 		}
 	}

@@ -67,7 +67,7 @@ func (a *Answer) json(limit int64, counted *core.RunBytes) (json.RawMessage, err
 		return nil, TooLarge(limit)
 	}
 	m := &Message{Header: a.Header, Body: raw}
-	if err := m.Decode(limit); err != nil {
+	if err := m.Decode(limit, uncharged); err != nil {
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be read: it %s", err)
 	}
 	if err := counted.Add(len(m.Body)); err != nil {

@@ -2,12 +2,14 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
 
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -20,8 +22,18 @@ import (
 // request.
 func (inv *invocation) transformRequest(ctx context.Context) error {
 	m := &inv.out.Message
-	if err := m.Decode(inv.MaxBody); err != nil {
+	encoded := m.Header.Get("Content-Encoding") != ""
+	err := m.Decode(inv.MaxBody, charging(ctx))
+	switch {
+	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
+		return cmp.Or(ctx.Err(), err)
+	case err != nil:
 		return fault.Field("", "%s", err.Error())
+	}
+	if encoded { // otherwise its value was charged for when it arrived
+		if err := m.Reserve(ctx); err != nil {
+			return err
+		}
 	}
 	body, err := m.Value()
 	if err != nil {
@@ -43,9 +55,9 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 // transformResponse runs the response transform and returns its result as the
 // response.
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*Answer, error) {
-	raw, err := ReadBody(res.Body, inv.MaxBody)
+	raw, err := ReadBody(&heldBody{from: res.Body, work: charging(ctx)}, inv.MaxBody)
 	res.Body.Close() // the code may need the slot of this request
-	if errors.Is(err, fault.ErrTooLarge) {
+	if errors.Is(err, fault.ErrTooLarge) && !errors.Is(err, admission.ErrNever) {
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response has more than %d bytes, which is too much for a response transform", inv.MaxBody)
 	}
 	if err != nil {
@@ -53,8 +65,15 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	}
 	m := &Message{Header: res.Header, Body: raw}
 	m.Header.Del("Content-Length")
-	if err := m.Decode(inv.MaxBody); err != nil {
+	err = m.Decode(inv.MaxBody, charging(ctx))
+	switch {
+	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
+		return nil, cmp.Or(ctx.Err(), err)
+	case err != nil:
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be transformed: it %s", err)
+	}
+	if err := m.Reserve(ctx); err != nil {
+		return nil, err
 	}
 	body, err := m.Value()
 	if err != nil {
@@ -80,6 +99,9 @@ func (inv *invocation) transform(ctx context.Context, t *Transform, m *Message, 
 		Configuration: inv.proxy.Configuration, Application: inv.proxy.ApplicationID, Timeout: runs.SyncTimeout,
 	})
 	if err != nil {
+		return err
+	}
+	if err := core.ReserveJSON(ctx, out); err != nil {
 		return err
 	}
 	result, err := jsonx.Parse(out, runs.Returned)
