@@ -521,7 +521,7 @@ func TestUserBySubject(t *testing.T) {
 	v := vaulttest.New(t)
 	other, elsewhere := v.NewTenant(t, "Other")
 	id := uuid.New()
-	long := strings.Repeat("ü", 300)
+	long, jane := strings.Repeat("ü", 300), uuid.NewSHA1(v.Acme.ID, []byte("auth0|jane"))
 	for n, c := range []struct {
 		subject, name string
 		id            uuid.UUID
@@ -530,6 +530,7 @@ func TestUserBySubject(t *testing.T) {
 		{id.String(), id.String(), id},
 		{strings.ToUpper(id.String()), strings.ToUpper(id.String()), id},
 		{"{" + id.String() + "}", "{" + id.String() + "}", uuid.NewSHA1(v.Acme.ID, []byte("{"+id.String()+"}"))},
+		{jane.String(), jane.String(), uuid.NewSHA1(v.Acme.ID, []byte(jane.String()))}, // or this user would be Jane
 		{long, long[:400], uuid.NewSHA1(v.Acme.ID, []byte(long))},
 		{"a\nb\x00\xff", "a\uFFFDb\uFFFD\uFFFD", uuid.NewSHA1(v.Acme.ID, []byte("a\nb\x00\xff"))},
 	} {

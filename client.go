@@ -67,10 +67,11 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
 // subject is the program's own name for the user: the subject of an identity
 // provider, a login, or an id. [Owner.As] keeps the user.
 //
-// Log entries and created_by hold an id of the user. It is the subject itself if
-// that is a UUID, and otherwise a UUIDv5 of the tenant's id and the subject, so a
-// user always has the same id. Log entries also hold the subject in
-// [LogEntry.ActorName], at most its first 200 characters.
+// Log entries and created_by hold an id of the user. It is the subject itself if that is
+// a UUID of another version than 5, and otherwise a UUIDv5 of the tenant's id and the
+// subject. So a user always has the same id, and two subjects have the same id only if
+// they are the same UUID. Log entries also hold the subject in [LogEntry.ActorName], at
+// most its first 200 characters.
 func (o *Owner) AsUser(subject string) *Owner { return &Owner{o.as(core.CallerOf(o).AsUser(subject))} }
 
 // As returns a client that acts as an application of the tenant, with exactly the

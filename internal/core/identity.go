@@ -198,10 +198,15 @@ func (id Identity) Masked() Identity {
 	return id.in(func(m *manner) { m.masked = true }).renewed(id.who)
 }
 
-// AsUser returns the identity acting for a user of the embedding program.
+// derived is the version of the UUIDs that are made from other subjects.
+const derived = 5
+
+// AsUser returns the identity acting for a user of the embedding program. Users may choose
+// their subjects, so the text of an id that is made from a subject is no id itself.
+// Otherwise it would be the name of another user.
 func (id Identity) AsUser(subject string) Identity {
 	u, err := uuid.Parse(subject)
-	if err != nil || len(subject) != len(u.String()) {
+	if err != nil || len(subject) != len(u.String()) || u.Version() == derived {
 		u = uuid.NewSHA1(id.Tenant(), []byte(subject))
 	}
 	return id.in(func(m *manner) { m.user = user{u, oneLine(subject, maxActorName)} })
