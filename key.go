@@ -27,7 +27,8 @@ import (
 //
 // The key must authenticate: only its holder can make a ciphertext that it decrypts. See
 // [PinnedKey] for a key that does not. The vault takes a key that implements neither
-// for one of RSA if its ciphertexts are as long as the modulus of an RSA key.
+// for one of RSA if its ciphertexts are as long as the modulus of an RSA key, or up to 7
+// bytes shorter.
 //
 // If the key also implements [AEADWithContext], it is called with the context of
 // the operation, so a call to a KMS ends when its caller stops waiting.

@@ -118,8 +118,8 @@ const openAttempts = 10
 func (r *Root) Fingerprint() (fingerprint string, made bool) { return r.fingerprint, r.made }
 
 // Public reports whether anybody can wrap a root for the master key, so that a
-// fingerprint is needed. A key that does not say so is recognized by a blob as long as
-// the modulus of an RSA key.
+// fingerprint is needed. A key that does not say so is recognized by the length of a
+// blob.
 func (r *Root) Public() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,19 @@ func public(key seal.AEAD, wrapped []byte) bool {
 		if p, ok := k.(Pinned); ok {
 			return p.Public(wrapped)
 		}
-		return slices.Contains([]int{128, 192, 256, 384, 512, 1024, 2048}, len(wrapped))
+		return ofRSA(len(wrapped))
+	})
+}
+
+// withoutZeros is how many bytes shorter than its modulus a ciphertext of RSA may be.
+// Many programs decrypt it without its leading zeros, and whoever has the public key
+// can encrypt until there are some, about 256 times for each.
+const withoutZeros = 7
+
+// ofRSA reports whether a ciphertext of RSA may have this length.
+func ofRSA(length int) bool {
+	return slices.ContainsFunc([]int{128, 192, 256, 384, 512, 1024, 2048}, func(modulus int) bool {
+		return modulus-withoutZeros <= length && length <= modulus
 	})
 }
 

@@ -123,6 +123,17 @@ func (k *oaep) Decrypt(ciphertext, _ []byte) ([]byte, error) {
 	return rsa.DecryptOAEP(sha256.New(), nil, k.private, ciphertext, nil)
 }
 
+// stripped makes ciphertexts that are a byte shorter than the modulus.
+type stripped struct{ *oaep }
+
+func (k stripped) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	for {
+		if c, err := k.oaep.Encrypt(plaintext, associatedData); err != nil || c[0] == 0 && c[1] != 0 {
+			return c[1:], err
+		}
+	}
+}
+
 // Every start and every check sends the same one blob to the holder, whatever the
 // database holds in the meantime.
 func TestHolderGetsOneBlob(t *testing.T) {
@@ -210,6 +221,20 @@ func TestPublicKeyNeedsAPin(t *testing.T) {
 	db.set(t, forged.stored(t))
 	must.Fail(OpenRoot(t.Context(), db.config(key, fingerprint)))(t, "a root made with the public key", fault.ErrWrongKey)
 	must.Fail(OpenRoot(t.Context(), (&database{}).config(key, fingerprint)))(t, "a pin without a root", errNewRoot)
+
+	// During a change from a key that authenticates, no fingerprint is needed until
+	// somebody puts in a root. They may encrypt until the ciphertext begins with a zero,
+	// which RSA does not need.
+	first, changing := newAEAD(t), &database{}
+	changing.open(t, first)
+	both := Join([]seal.AEAD{first, key})
+	changing.open(t, both)
+	forged = &database{}
+	forged.open(t, stripped{key})
+	must.Same(t, "the length of the forged blob", 255, len(forged.stored(t).Wrapped))
+	changing.set(t, forged.stored(t))
+	must.Fail(OpenRoot(t.Context(), changing.config(both, "")))(t, "a root without its leading zero", ErrUnpinned)
+
 	two := Join([]seal.AEAD{pinned{newAEAD(t), "aa"}, pinned{newAEAD(t), "bb"}})
 	must.Fail(OpenRoot(t.Context(), db.config(two, "")))(t, "two pins", errPins)
 }
