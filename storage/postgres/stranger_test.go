@@ -36,6 +36,34 @@ func TestFunctionsOfStrangers(t *testing.T) {
 	}
 }
 
+// TestSettingsOfOthers opens databases with settings that somebody gave the role or the
+// database. They change neither what calls return nor its order.
+func TestSettingsOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]map[string]string{
+		"texts": {
+			"standard_conforming_strings": "off", "bytea_output": "escape", "DateStyle": "SQL, DMY", "IntervalStyle": "iso_8601", "TimeZone": "Asia/Kathmandu",
+			"transform_null_equals": "on", "array_nulls": "off", "quote_all_identifiers": "on", "extra_float_digits": "-15", "row_security": "off",
+		},
+		"plans":    {"enable_hashjoin": "off", "enable_material": "off", "default_transaction_isolation": "serializable"},
+		"costs":    {"cpu_operator_cost": "100", "session_replication_role": "replica"},
+		"no costs": {"cpu_tuple_cost": "0", "default_transaction_isolation": "repeatable read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := backend(func(tb testing.TB) string {
+				address := postgres.Vaults.URL(tb)
+				for setting, value := range settings {
+					address = with(tb, address, setting, value)
+				}
+				return address
+			}, nil)
+			b.Chapters = []string{"Model"}
+			storagetest.Run(t, b)
+		})
+	}
+}
+
 // inPath adds a schema to the search path of an address.
 func inPath(tb testing.TB, address, schema string) string {
 	tb.Helper()

@@ -27,7 +27,8 @@ func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (
 }
 
 // dueTenantsQuery steps from tenant to tenant through the index of live jobs,
-// so its cost depends on the number of tenants, not of jobs.
+// so its cost depends on the number of tenants, not of jobs. A subquery that is a value
+// keeps their order: PostgreSQL may turn EXISTS into a join, in any order.
 const dueTenantsQuery = `
 WITH RECURSIVE waiting(tenant) AS (
 	SELECT * FROM (SELECT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > ? AND NOT j.dead ORDER BY j.tenant_id LIMIT 1) AS first
@@ -35,10 +36,10 @@ WITH RECURSIVE waiting(tenant) AS (
 	SELECT (SELECT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > waiting.tenant AND NOT j.dead ORDER BY j.tenant_id LIMIT 1)
 	FROM waiting WHERE waiting.tenant IS NOT NULL
 )
-SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
+SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND (
 	SELECT 1 FROM vault_jobs j WHERE j.tenant_id = waiting.tenant AND NOT j.dead AND j.run_at <= ?
-	AND (j.lease_until IS NULL OR j.lease_until <= ?)
-) LIMIT ?`
+	AND (j.lease_until IS NULL OR j.lease_until <= ?) LIMIT 1
+) = 1 LIMIT ?`
 
 // DueTenants implements [storage.Queue].
 func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {

@@ -241,8 +241,8 @@ func nameIs(wanted string) (condition, pattern string) {
 	if strings.HasSuffix(wanted, "*") && len(parts) > 0 {
 		pattern += "*"
 	}
-	return `r.name_fold LIKE ? ESCAPE '\'`,
-		strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(pattern)
+	// A backslash would need standard_conforming_strings on PostgreSQL.
+	return `r.name_fold LIKE ? ESCAPE '!'`, strings.NewReplacer(`!`, `!!`, `%`, `!%`, `_`, `!_`, `*`, `%`).Replace(pattern)
 }
 
 // wholeTotal derives the number of rows on all pages from a page that contains
