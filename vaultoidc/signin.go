@@ -70,18 +70,21 @@ type SignIn struct {
 	verifier *Verifier
 	issuer   *issuer
 
+	attempts *vault.Key // seals attempts
+
 	mu       sync.Mutex
-	pending  map[[sha256.Size]byte]attempt // by browser and state
-	former   map[[sha256.Size]byte]attempt // that began before those in pending
+	used     map[[sha256.Size]byte]time.Time // when attempts began that have succeeded, by state
 	sessions map[[sha256.Size]byte]session
 }
 
-// attempt is a sign-in whose browser is at the provider.
+// attempt is a sign-in whose browser is at the provider. It is sealed in the parameter
+// state, for the browser's cookie, so that strangers who open pages take no memory and
+// keep nobody out.
 type attempt struct {
-	began  time.Time
-	nonce  string
-	secret string // the verifier of PKCE
-	page   string // where the browser goes afterwards
+	Began  time.Time `json:"began"`
+	Nonce  string    `json:"nonce"`
+	Secret string    `json:"secret"` // the verifier of PKCE
+	Page   string    `json:"page"`   // where the browser goes afterwards
 }
 
 // session is a person who has signed in.
@@ -94,10 +97,10 @@ type session struct {
 const (
 	sessionLife = time.Hour
 	attemptLife = 10 * time.Minute
-	maxAttempts = 10_000
 	maxSessions = 10_000
 	maxCode     = 4 << 10
-	maxPage     = 2000
+	maxState    = 4 << 10
+	maxPage     = 1000
 	maxUser     = 200 // characters of a name
 )
 
@@ -144,7 +147,7 @@ func NewSignIn(ctx context.Context, config SignInConfig) (*SignIn, error) {
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	return &SignIn{
 		config: config, base: base, verifier: verifier, issuer: verifier.issuers[config.Issuer],
-		pending: map[[sha256.Size]byte]attempt{}, sessions: map[[sha256.Size]byte]session{},
+		attempts: vault.NewKey(), used: map[[sha256.Size]byte]time.Time{}, sessions: map[[sha256.Size]byte]session{},
 	}, nil
 }
 
@@ -235,14 +238,18 @@ func (s *SignIn) redirect(w http.ResponseWriter, r *http.Request, page, prompt s
 		s.fail(w, r, http.StatusServiceUnavailable, "the provider names no page to sign in at", err)
 		return
 	}
-	a := attempt{began: s.verifier.now(), nonce: rand.Text(), secret: rand.Text() + rand.Text(), page: page}
-	browser, state := s.browser(r), rand.Text()
-	s.begin(browser, state, a)
-	challenge := sha256.Sum256([]byte(a.secret))
+	a := attempt{Began: s.verifier.now(), Nonce: rand.Text(), Secret: rand.Text() + rand.Text(), Page: page}
+	browser := s.browser(r)
+	state, err := s.seal(browser, a)
+	if err != nil {
+		s.fail(w, r, http.StatusInternalServerError, "this server cannot begin it", err)
+		return
+	}
+	challenge := sha256.Sum256([]byte(a.Secret))
 	q := to.Query()
 	for name, value := range map[string]string{
 		"response_type": "code", "scope": "openid profile email", "client_id": s.config.ClientID, "redirect_uri": s.callbackURL(),
-		"state": state, "nonce": a.nonce, "code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
+		"state": state, "nonce": a.Nonce, "code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
 	} {
 		q.Set(name, value)
 	}
@@ -264,42 +271,54 @@ func (s *SignIn) browser(r *http.Request) string {
 	return rand.Text()
 }
 
-// begin remembers an attempt. If there are too many, the oldest half is forgotten, so
-// that attempts that end at the provider do not keep people out.
-func (s *SignIn) begin(browser, state string, a attempt) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.pending) >= maxAttempts/2 {
-		s.pending, s.former = map[[sha256.Size]byte]attempt{}, s.pending
-	}
-	s.pending[attemptOf(browser, state)] = a
-}
-
-func attemptOf(browser, state string) [sha256.Size]byte {
-	return sha256.Sum256([]byte(browser + " " + state))
-}
-
-// take returns the attempt of a browser, which can be used once.
-func (s *SignIn) take(r *http.Request) (attempt, bool) {
-	cookie, err := r.Cookie(s.cookie(attemptCookie))
+// seal returns the state of an attempt of a browser.
+func (s *SignIn) seal(browser string, a attempt) (state string, err error) {
+	text, err := json.Marshal(a)
 	if err != nil {
-		return attempt{}, false
+		return "", err
+	}
+	sealed, err := s.attempts.Encrypt(text, []byte(browser))
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+// attempt returns the attempt of a browser, unless it has succeeded or is too old.
+func (s *SignIn) attempt(r *http.Request) (a attempt, ok bool) {
+	cookie, err := r.Cookie(s.cookie(attemptCookie))
+	state := r.URL.Query().Get("state")
+	if err != nil || len(state) > maxState {
+		return a, false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(state)
+	if err != nil {
+		return a, false
+	}
+	text, err := s.attempts.Decrypt(sealed, []byte(cookie.Value))
+	if err != nil || json.Unmarshal(text, &a) != nil || s.verifier.now().Sub(a.Began) >= attemptLife {
+		return a, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := attemptOf(cookie.Value, r.URL.Query().Get("state"))
-	a, ok := s.pending[key]
-	if !ok {
-		a, ok = s.former[key]
+	_, used := s.used[sha256.Sum256([]byte(state))]
+	return a, !used
+}
+
+// use reports whether an attempt, for which the provider has signed somebody in, is used
+// for the first time. Only the people that the provider knows fill the memory.
+func (s *SignIn) use(r *http.Request, a attempt) bool {
+	key := sha256.Sum256([]byte(r.URL.Query().Get("state")))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, used := s.used[key]; used {
+		return false
 	}
-	delete(s.pending, key)
-	delete(s.former, key)
-	return a, ok && s.verifier.now().Sub(a.began) < attemptLife
+	maps.DeleteFunc(s.used, func(_ [sha256.Size]byte, began time.Time) bool { return s.verifier.now().Sub(began) >= attemptLife })
+	s.used[key] = a.Began
+	return true
 }
 
 // callback ends a sign-in.
 func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.take(r)
+	a, ok := s.attempt(r)
 	q := r.URL.Query()
 	iss, code := q.Get("iss"), q.Get("code")
 	switch {
@@ -335,7 +354,7 @@ func (s *SignIn) accept(w http.ResponseWriter, r *http.Request, a attempt, code 
 	case err != nil:
 		s.fail(w, r, http.StatusForbidden, "the ID token is not valid", err)
 		return
-	case !s.meant(claims) || claims["nonce"] != a.nonce:
+	case !s.meant(claims) || claims["nonce"] != a.Nonce || !s.use(r, a):
 		s.fail(w, r, http.StatusForbidden, "the ID token was made for another sign-in", nil)
 		return
 	}
@@ -349,7 +368,7 @@ func (s *SignIn) accept(w http.ResponseWriter, r *http.Request, a attempt, code 
 	s.keep(id, session{user: user, ends: s.verifier.now().Add(sessionLife)})
 	s.setCookie(w, sessionCookie, id, int(sessionLife.Seconds()), http.SameSiteStrictMode)
 	s.setCookie(w, leftCookie, "", -1, http.SameSiteStrictMode)
-	s.goOn(w, a.page)
+	s.goOn(w, a.Page)
 }
 
 // keep remembers a session. If there are too many, the sessions that end first make room.
@@ -378,7 +397,7 @@ func (s *SignIn) exchange(ctx context.Context, a attempt, code string) (string, 
 	if err != nil {
 		return "", err
 	}
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.callbackURL()}, "code_verifier": {a.secret}}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.callbackURL()}, "code_verifier": {a.Secret}}
 	secret, inHeader := "", false
 	if s.config.SecretFile == "" {
 		form.Set("client_id", s.config.ClientID)
