@@ -396,7 +396,7 @@ func (r *Root) again(ctx context.Context, rec rootRecord) error {
 
 // Rewrap lets the primary key wrap the root. It is one write, so the vault opens with the
 // former key or with the new one. It fails with storage.ErrStale if another node was
-// faster.
+// faster. It reads what it wrote, because the former key may be destroyed afterwards.
 func (r *Root) Rewrap(ctx context.Context) error {
 	next, rec, err := r.read(ctx)
 	if err != nil {
@@ -416,8 +416,18 @@ func (r *Root) Rewrap(ctx context.Context) error {
 	if rec.Body, err = json.Marshal(next); err != nil {
 		return err
 	}
-	return r.Store.Write(ctx, &storage.Change{Now: r.Now(), UpdateRecords: []storage.RecordUpdate{{Rev: rec.Rev, Record: *rec}}})
+	if err := r.Store.Write(ctx, &storage.Change{Now: r.Now(), UpdateRecords: []storage.RecordUpdate{{Rev: rec.Rev, Record: *rec}}}); err != nil {
+		return err
+	}
+	kept, _, err := r.read(ctx)
+	if err == nil && (!kept.genuine(r.auth) || kept.Revision < next.Revision) {
+		err = errNotKept
+	}
+	return err
 }
+
+var errNotKept = errors.New("vault: the database did not keep the root as the new key has wrapped it, so keep the former key: " +
+	"look for a trigger that undoes changes, and try again")
 
 // Encrypt implements [seal.AEAD].
 func (r *Root) Encrypt(plaintext, associatedData []byte) ([]byte, error) {

@@ -23,9 +23,10 @@ import (
 
 // database is a storage with the record of the root and rings.
 type database struct {
-	mu   sync.Mutex
-	root *storage.Record
-	fail error // of the next write
+	mu    sync.Mutex
+	root  *storage.Record
+	fail  error // of the next write
+	drops bool  // what updates write
 }
 
 func (d *database) Records(context.Context, storage.ID, string, []storage.ID) ([]storage.Record, error) {
@@ -55,6 +56,9 @@ func (d *database) Write(_ context.Context, ch *storage.Change) error {
 		d.root = &rec
 	}
 	for _, u := range ch.UpdateRecords {
+		if d.drops {
+			return nil
+		}
 		if d.root.Rev != u.Rev {
 			return storage.ErrStale
 		}
@@ -262,6 +266,10 @@ func TestRewrap(t *testing.T) {
 	db.fail = killed
 	must.Match(t, "a write that fails", other.Rewrap(t.Context()), killed)
 	db.open(t, old)
+	db.drops = true
+	must.Match(t, "a write that a trigger undoes", other.Rewrap(t.Context()), errNotKept)
+	db.open(t, old)
+	db.drops = false
 	must.Do(t, other.Rewrap(t.Context()))
 	must.Fail(OpenRoot(t.Context(), db.config(old, "")))(t, "the old key", fault.ErrWrongKey)
 	must.Same(t, "the root", behind.fingerprint, db.open(t, next).fingerprint)

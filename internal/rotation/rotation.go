@@ -83,13 +83,30 @@ func (r *rotation) finish(ctx context.Context) error {
 			return errDropped
 		}
 	}
-	return r.step(ctx, "Data keys before %d destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
+	err := r.step(ctx, "Data keys before %d destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
 		if !ring.Retired() || ring.Version() != r.version {
 			return nil, nil // done, or left to the next rotation
 		}
 		return ring.Destroy()
 	})
+	if err != nil {
+		return err
+	}
+	return r.kept(ctx, func(ring *seal.Ring) bool {
+		return ring.Version() > r.version || ring.Version() == r.version && !ring.Retired()
+	})
 }
+
+// kept reads the ring again, and fails if the database undid a change of it.
+func (r *rotation) kept(ctx context.Context, is func(*seal.Ring) bool) error {
+	state, err := r.v.Tenants.Reload(ctx, r.tenant)
+	if err == nil && !is(state.Ring) {
+		err = errUndone
+	}
+	return err
+}
+
+var errUndone = errors.New("vault: the database did not keep the changed keys of the tenant: look for a trigger that undoes changes, and repeat the call")
 
 var errDropped = errors.New("vault: rows keep their old data key, so it is not destroyed: look for a trigger that drops changes, and rotate again")
 
@@ -106,10 +123,13 @@ type rotation struct {
 // promote makes a new key the primary one, unless an interrupted rotation has
 // already done so. It returns a time at which the promotion was complete.
 func (r *rotation) promote(ctx context.Context) (time.Time, error) {
+	want := 0
 	err := r.step(ctx, "Data key %d made pending", func(ring *seal.Ring) (*seal.Ring, error) {
-		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
+		newest, state := ring.Newest()
+		if want = newest; state == seal.Pending || ring.Retired() {
 			return nil, nil
 		}
+		want++
 		return ring.Add(r.v.Now())
 	})
 	if err != nil {
@@ -123,6 +143,9 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 		}
 		return ring.Promote()
 	})
+	if err == nil && r.version < want {
+		err = errUndone
+	}
 	return time.Now(), err
 }
 
@@ -393,7 +416,7 @@ func SetKey(ctx context.Context, v *core.Vault, tenant uuid.UUID, uri string) er
 			return err
 		}
 		if set || !unfinished {
-			return nil
+			return r.kept(ctx, func(ring *seal.Ring) bool { return ring.URI() == uri })
 		}
 	}
 }
