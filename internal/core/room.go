@@ -3,10 +3,12 @@ package core
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -81,13 +83,32 @@ func isLarge(ch *storage.Change) bool {
 	return size >= largeWrite || len(ch.InsertTokens) >= largeRows
 }
 
-// ReserveJSON reserves memory for the tree of a JSON text that the caller has not sent, such
+// awaits is how often Await waits for memory, two seconds each time. Operations that wait
+// for each other's memory end then.
+const awaits = 15
+
+// errLate tells the caller that the operation may have had effects.
+var errLate = fault.New(fault.ErrTimeout, "the server had no room for the result in time")
+
+// Await is Reserve for an operation that has had effects: code has run, or a destination
+// has been called. It waits longer, and its error is no invitation to repeat the request.
+func Await(ctx context.Context, bytes int) error {
+	for range awaits {
+		err := Reserve(ctx, bytes)
+		if !errors.Is(err, admission.ErrFull) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return errLate
+}
+
+// AwaitJSON waits for memory for the tree of a JSON text that the caller has not sent, such
 // as a response or the result of code, and takes the turn that parsing it needs.
-func ReserveJSON(ctx context.Context, text []byte) error {
+func AwaitJSON(ctx context.Context, text []byte) error {
 	if len(text) < LargeText {
 		return nil
 	}
-	if err := Reserve(ctx, jsonx.Weight(text)); err != nil {
+	if err := Await(ctx, jsonx.Weight(text)); err != nil {
 		return err
 	}
 	return Turn(ctx)

@@ -30,13 +30,13 @@ type Message struct {
 	Body   []byte
 }
 
-// Reserve reserves memory for the value of the body, and takes the turn that reading it
+// Await waits for memory for the value of the body, and takes the turn that reading it
 // needs.
-func (m *Message) Reserve(ctx context.Context) error {
+func (m *Message) Await(ctx context.Context) error {
 	if !isJSON(m.Header) {
-		return core.Reserve(ctx, len(m.Body))
+		return core.Await(ctx, len(m.Body))
 	}
-	return core.ReserveJSON(ctx, m.Body)
+	return core.AwaitJSON(ctx, m.Body)
 }
 
 // Value returns the body as code sees it. If the type is application/json, it
@@ -265,15 +265,15 @@ func ReadBody(r io.Reader, limit int64) ([]byte, error) {
 }
 
 // charging returns a function that reserves memory for a body that is being read, and for
-// the buffer that it grows in.
-func charging(ctx context.Context) func(held int) error {
+// the buffer that it grows in: [core.Reserve] or [core.Await].
+func charging(ctx context.Context, reserve func(context.Context, int) error) func(held int) error {
 	paid := 0
 	return func(held int) error {
 		need := copies * held
 		if need <= paid+core.LargeBody {
 			return nil
 		}
-		if err := core.Reserve(ctx, need-paid); err != nil {
+		if err := reserve(ctx, need-paid); err != nil {
 			return err
 		}
 		paid = need

@@ -23,7 +23,7 @@ import (
 func (inv *invocation) transformRequest(ctx context.Context) error {
 	m := &inv.out.Message
 	encoded := m.Header.Get("Content-Encoding") != ""
-	err := m.Decode(inv.MaxBody, charging(ctx))
+	err := m.Decode(inv.MaxBody, charging(ctx, core.Reserve))
 	switch {
 	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 		return cmp.Or(ctx.Err(), err)
@@ -31,7 +31,7 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 		return fault.Field("", "%s", err.Error())
 	}
 	if encoded { // otherwise its value was charged for when it arrived
-		if err := m.Reserve(ctx); err != nil {
+		if err := m.Await(ctx); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 // transformResponse runs the response transform and returns its result as the
 // response.
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*Answer, error) {
-	raw, err := ReadBody(&heldBody{from: res.Body, work: charging(ctx)}, inv.MaxBody)
+	raw, err := ReadBody(&heldBody{from: res.Body, work: charging(ctx, core.Await)}, inv.MaxBody)
 	res.Body.Close() // the code may need the slot of this request
 	if errors.Is(err, fault.ErrTooLarge) && !errors.Is(err, admission.ErrNever) {
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response has more than %d bytes, which is too much for a response transform", inv.MaxBody)
@@ -65,14 +65,14 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	}
 	m := &Message{Header: res.Header, Body: raw}
 	m.Header.Del("Content-Length")
-	err = m.Decode(inv.MaxBody, charging(ctx))
+	err = m.Decode(inv.MaxBody, charging(ctx, core.Await))
 	switch {
 	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
 		return nil, cmp.Or(ctx.Err(), err)
 	case err != nil:
 		return nil, fault.New(fault.ErrUnreachable, "the destination's response cannot be transformed: it %s", err)
 	}
-	if err := m.Reserve(ctx); err != nil {
+	if err := m.Await(ctx); err != nil {
 		return nil, err
 	}
 	body, err := m.Value()
@@ -101,7 +101,7 @@ func (inv *invocation) transform(ctx context.Context, t *Transform, m *Message, 
 	if err != nil {
 		return err
 	}
-	if err := core.ReserveJSON(ctx, out); err != nil {
+	if err := core.AwaitJSON(ctx, out); err != nil {
 		return err
 	}
 	result, err := jsonx.Parse(out, runs.Returned)

@@ -164,7 +164,7 @@ func (r *Runs) react(ctx context.Context, op *core.Op, reactor *Reactor, args js
 
 // result parses the result of the code.
 func (r *Runs) result(ctx context.Context, op *core.Op, out json.RawMessage) (*Result, error) {
-	if err := core.ReserveJSON(ctx, out); err != nil {
+	if err := core.AwaitJSON(ctx, out); err != nil {
 		return nil, err
 	}
 	v, err := jsonx.Parse(out, Returned)
