@@ -91,6 +91,7 @@ func TestMemoryOfTransformsIsBounded(t *testing.T) {
 		w.invoke(response, "POST", "", "{}", "Content-Type", "application/json").wantDestination(t, 200, "{}")
 	}
 	w.invoke(request, "POST", "", packed.String(), "Content-Type", "application/json", "Content-Encoding", "gzip").wantProxyError(t, 413)
+	w.invoke(request, "POST", "", packed.String(), "Content-Type", "application/json", "Content-Encoding", "", "Content-Encoding", "gzip").wantProxyError(t, 413)
 	w.invoke(response, "POST", "/bomb", "{}", "Content-Type", "application/json").wantProxyError(t, 413)
 	w.invoke(result, "POST", "", "{}", "Content-Type", "application/json").wantProxyError(t, 413)
 	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => { " + code + " return {raw: a} }", Configuration: map[string]string{}}))(t)

@@ -22,7 +22,7 @@ import (
 // request.
 func (inv *invocation) transformRequest(ctx context.Context) error {
 	m := &inv.out.Message
-	encoded := m.Header.Get("Content-Encoding") != ""
+	encodings, _ := encodingsOf(m.Header) // Decode returns the error
 	err := m.Decode(inv.MaxBody, charging(ctx, core.Reserve))
 	switch {
 	case errors.Is(err, fault.ErrUnavailable), ctx.Err() != nil:
@@ -30,7 +30,7 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 	case err != nil:
 		return fault.Field("", "%s", err.Error())
 	}
-	if encoded { // otherwise its value was charged for when it arrived
+	if len(encodings) > 0 { // otherwise its value was charged for when it arrived
 		if err := m.Await(ctx); err != nil {
 			return err
 		}
