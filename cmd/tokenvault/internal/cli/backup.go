@@ -186,10 +186,11 @@ func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
 	return found, nil
 }
 
-// remains reports whether a database is at a path, or something of one beside it.
+// remains reports whether a database is at a path, or something of one beside it. A
+// symbolic link counts, because SQLite would follow it.
 func remains(path string) bool {
 	return slices.ContainsFunc([]string{"", "-wal", "-shm", "-journal"}, func(end string) bool {
-		_, err := os.Stat(path + end)
+		_, err := os.Lstat(path + end)
 		return err == nil
 	})
 }

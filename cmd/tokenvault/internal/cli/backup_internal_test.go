@@ -17,5 +17,8 @@ func TestRemainsOfADatabase(t *testing.T) {
 		must.Same(t, "before", false, remains(path))
 		must.Do(t, os.WriteFile(path+end, nil, 0o600))
 		must.Same(t, "with "+end, true, remains(path))
+		must.Do(t, os.Remove(path+end))
+		must.Do(t, os.Symlink("elsewhere", path+end)) // there is nothing
+		must.Same(t, "with a link at "+end, true, remains(path))
 	}
 }
