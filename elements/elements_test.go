@@ -252,7 +252,7 @@ func TestLogAndLimitsAreTheAPIs(t *testing.T) {
 	must.Same(t, "when to try again", "7", r.header.Get("Retry-After"))
 }
 
-// unread is a body that nobody may read.
+// unread is a body whose reading fails the test.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {

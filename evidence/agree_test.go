@@ -32,17 +32,18 @@ func TestVerifiersAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range long.Rounds(60, 5000) {
 		a := seeds[r.IntN(len(seeds))]
-		switch what := ""; r.IntN(4) {
+		var what string
+		switch r.IntN(4) {
 		case 0:
 			what, a.bundle = inHeader(a.bundle, func(note []byte) (string, []byte) { return changeNote(r, note) })
-			a.what += ", note of the bundle: " + what
+			what = "note of the bundle: " + what
 		case 1:
 			what, a.since = changeNote(r, a.since)
-			a.what += ", earlier note: " + what
+			what = "earlier note: " + what
 		default:
 			what, a.bundle = changeLine(r, a.bundle)
-			a.what += ", " + what
 		}
+		a.what += ", " + what
 		all = append(all, a)
 	}
 	wantSame(t, append(all, seeds...))
@@ -105,7 +106,8 @@ func changeLine(r *rand.Rand, bundle []byte) (what string, changed []byte) {
 	lines := bytes.SplitAfter(bytes.TrimSuffix(bundle, []byte("\n")), []byte("\n"))
 	i := r.IntN(len(lines))
 	line := lines[i]
-	from, to, text := 0, len(line), ""
+	var from, to int
+	var text string
 	if all := jsonValue.FindAllIndex(line, -1); r.IntN(2) == 0 && len(all) > 0 {
 		at := all[r.IntN(len(all))]
 		from, to, text = at[0], at[1], oddValues[r.IntN(len(oddValues))]

@@ -78,8 +78,8 @@ type SignIn struct {
 }
 
 // attempt is a sign-in whose browser is at the provider. It is sealed in the parameter
-// state, for the browser's cookie, so that strangers who open pages take no memory and
-// keep nobody out.
+// state, for the browser's cookie, so that strangers who open pages take no memory, and
+// push out no sign-in of others.
 type attempt struct {
 	Began  time.Time `json:"began"`
 	Nonce  string    `json:"nonce"`
@@ -302,7 +302,7 @@ func (s *SignIn) attempt(r *http.Request) (a attempt, ok bool) {
 	return a, !used
 }
 
-// use reports whether an attempt, for which the provider has signed somebody in, is used
+// use reports whether an attempt, for which the provider has signed a person in, is used
 // for the first time. Only the people that the provider knows fill the memory.
 func (s *SignIn) use(r *http.Request, a attempt) bool {
 	key := sha256.Sum256([]byte(r.URL.Query().Get("state")))

@@ -292,8 +292,8 @@ func TestAttempt(t *testing.T) {
 	must.Same(t, "after ten minutes", http.StatusForbidden, resp.StatusCode)
 }
 
-// However many sign-ins of strangers end at the provider, they take no memory and keep
-// nobody out.
+// However many sign-ins of strangers end at the provider, they take no memory, and push
+// out no sign-in of others.
 func TestAttemptsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)

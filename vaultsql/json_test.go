@@ -230,8 +230,8 @@ func TestDecodeJSONTakesNoOtherTokens(t *testing.T) {
 	must.Same(t, "the status", 400, httpserver.StatusOf(err))
 }
 
-// A request cannot bring a token of the row into another field of the row, whose readers
-// may see more than those of its own field.
+// A request cannot move a token of the row into another field of the row, which more
+// people may read.
 func TestDecodeJSONMovesNoTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

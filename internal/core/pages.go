@@ -83,7 +83,7 @@ func ReadPage[T any](ctx context.Context, most int, size func([]T) int, read fun
 }
 
 // ListRecords reads a page of records within MaxPageBytes, and reserves memory for them.
-// The page may have less if the filter has a limit of its own.
+// The limit of the filter holds too.
 func (op *Op) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
 	most := op.MaxPageBytes()
 	if f.MaxBytes > 0 {
@@ -151,8 +151,7 @@ func (op *Op) RecordToShow(ctx context.Context, kind string, id uuid.UUID) (*sto
 	return rec, Turn(ctx)
 }
 
-// RecordPage is the part of a list that a caller has asked for, while all of the list is
-// read.
+// RecordPage selects one page of a list, while the whole list is read.
 type RecordPage struct {
 	from, to, bytes int
 	Total           int // records that were added

@@ -38,7 +38,7 @@ type Keep struct {
 }
 
 // Untraced returns a context without the hooks of package httptrace. They would see the
-// headers that are sent, and those of informational responses.
+// headers of requests, and of informational responses.
 func Untraced(ctx context.Context) context.Context { return untraced{ctx} }
 
 type untraced struct{ context.Context }

@@ -136,8 +136,8 @@ func public(key seal.AEAD, wrapped []byte) bool {
 }
 
 // withoutZeros is how many bytes shorter than its modulus a ciphertext of RSA may be.
-// Many programs decrypt it without its leading zeros, and whoever has the public key
-// can encrypt until there are some, about 256 times for each.
+// Many programs decrypt it without its leading zeros, and an attacker who has the public
+// key can encrypt until there are some, about 256 times for each.
 const withoutZeros = 7
 
 // ofRSA reports whether a ciphertext of RSA may have this length.

@@ -227,8 +227,8 @@ func TestPublicKeyNeedsAPin(t *testing.T) {
 	must.Fail(OpenRoot(t.Context(), (&database{}).config(key, fingerprint)))(t, "a pin without a root", errNewRoot)
 
 	// During a change from a key that authenticates, no fingerprint is needed until
-	// somebody puts in a root. They may encrypt until the ciphertext begins with a zero,
-	// which RSA does not need.
+	// an attacker puts in a root. The attacker may encrypt until the ciphertext begins with
+	// a zero, which RSA does not need.
 	first, changing := newAEAD(t), &database{}
 	changing.open(t, first)
 	both := Join([]seal.AEAD{first, key})

@@ -48,7 +48,7 @@ func TestEventsThatChangeBetweenReads(t *testing.T) {
 	}
 }
 
-// A verification that finds too many rows reads the leaves again. Then somebody shows it
+// A verification that finds too many rows reads the leaves again. Then an attacker shows it
 // another leaf, of an entry that the vault did not write.
 func TestLeavesThatChangeBetweenReads(t *testing.T) {
 	t.Parallel()

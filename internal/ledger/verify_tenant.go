@@ -296,7 +296,7 @@ func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
 			seen[x.ref().ID]--
 		}
 	}
-	if f.Root() != merkle.Hash(t.tree.Root) { // the leaves are not those that were verified
+	if f.Root() != merkle.Hash(t.tree.Root) { // the leaves have changed since they were verified
 		t.find(t.id, -1, evidence.Altered)
 	}
 	if err := t.unsequenced(func(l *storage.Log, _ evidence.Kind) error {

@@ -187,7 +187,7 @@ func (e *Echo) Clean(res *http.Response) error {
 		res.Header, err = e.header(res.Header)
 	}
 	if err != nil {
-		clean.Close()
+		_ = clean.Close()
 		return err
 	}
 	res.Header.Del("Content-Encoding")
@@ -206,8 +206,8 @@ type cleanBody struct {
 }
 
 // open begins the search. A compressed body is held until its end, because how well it
-// is compressed, and so how much of it is in one part, tells which parts of a value the
-// caller guessed.
+// is compressed, and so how much of it is in one part, depends on which parts of a value
+// the caller guessed.
 func (b *cleanBody) open(res *http.Response) error {
 	body, compressed, err := b.echo.searchable(res)
 	if err != nil {

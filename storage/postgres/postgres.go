@@ -277,9 +277,9 @@ func (s *Store) settle(ctx context.Context, config pq.Config, o *Options) (schem
 	return schema, s.reconnectReaders(config, *o)
 }
 
-// onlyBuiltIn is the search path of sessions. In another schema, anybody who may create
-// functions there could add one whose parameters fit better than those of a function
-// of PostgreSQL, such as unnest, and the vault's role would run it.
+// onlyBuiltIn is the search path of sessions. A role that may create functions in another
+// schema could add a closer match for the arguments of a call than PostgreSQL's own
+// function, such as unnest, and the vault's role would run it.
 const onlyBuiltIn = "pg_catalog"
 
 // prepare migrates the schema, and prepares the reads.

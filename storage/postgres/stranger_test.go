@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// TestFunctionsOfStrangers opens databases in whose search path somebody else may
+// TestFunctionsOfStrangers opens databases in whose search path another role may
 // create functions, as everybody may in the schema public of PostgreSQL 14. None of
 // them may run, because it would run with the rights of the vault's role.
 func TestFunctionsOfStrangers(t *testing.T) {
@@ -36,7 +36,7 @@ func TestFunctionsOfStrangers(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOthers opens databases with settings that somebody gave the role or the
+// TestSettingsOfOthers opens databases with unusual settings of the role or of the
 // database. They change neither what calls return nor its order.
 func TestSettingsOfOthers(t *testing.T) {
 	t.Parallel()

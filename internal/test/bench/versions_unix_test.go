@@ -136,7 +136,7 @@ func buildOld(b *testing.B, commit string) string {
 		}
 	}
 	git("worktree", "add", "--detach", folder, commit)
-	b.Cleanup(func() { _ = exec.Command("git", "worktree", "remove", "--force", folder).Run() }) //nolint:noctx // the benchmark's context has ended
+	b.Cleanup(func() { _ = exec.Command("git", "worktree", "remove", "--force", folder).Run() })
 	return build(b, folder)
 }
 
@@ -165,7 +165,7 @@ func startVersion(b *testing.B, on *backend, version, program string, evidence b
 		s.served = &served{dsn: dsn}
 	}
 	credentials := filepath.Join(folder, "credentials.json")
-	cmd := exec.Command(program, "serve", "--demo", "--create-key", "--db", dsn, "--addr", s.address, //nolint:noctx // it is stopped below
+	cmd := exec.Command(program, "serve", "--demo", "--create-key", "--db", dsn, "--addr", s.address,
 		"--key-file", filepath.Join(folder, "key"), "--credentials", credentials, fmt.Sprintf("--evidence=%t", evidence))
 	must.Do(b, cmd.Start())
 	b.Cleanup(func() {
@@ -174,7 +174,7 @@ func startVersion(b *testing.B, on *backend, version, program string, evidence b
 	})
 	s.threads = fmt.Sprintf("/proc/%d/task/*/schedstat", cmd.Process.Pid)
 	for {
-		r, err := http.Get("http://" + s.address + "/readyz") //nolint:noctx,gosec // it is on this machine
+		r, err := http.Get("http://" + s.address + "/readyz")
 		if err == nil {
 			_ = r.Body.Close()
 		}
@@ -197,7 +197,7 @@ func startVersion(b *testing.B, on *backend, version, program string, evidence b
 // freeAddress returns an address on which nothing listens.
 func freeAddress(b *testing.B) string {
 	b.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(b) //nolint:noctx // it does not wait
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(b)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -229,7 +229,7 @@ func (s *versionServer) readable(b *testing.B) {
 	for i := range values {
 		values[i] = uuid.NewString()
 	}
-	conn := must.Get(net.Dial("tcp", s.address))(b) //nolint:noctx // it is on this machine
+	conn := must.Get(net.Dial("tcp", s.address))(b)
 	defer func() { _ = conn.Close() }()
 	must.Get(conn.Write(sent{"POST", "/tokenize", s.key, string(must.Get(json.Marshal(values))(b)), http.StatusOK}.text()))(b)
 	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(b)

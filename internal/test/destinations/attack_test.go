@@ -147,7 +147,7 @@ func (s *seen) Start(ctx context.Context, e vault.Event) (context.Context, func(
 	return s.traced(ctx), note
 }
 
-// traced returns a context with which package httptrace tells what is sent.
+// traced returns a context with which package httptrace reports everything that is sent.
 func (s *seen) traced(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(name string, values []string) {
 		s.mu.Lock()

@@ -248,7 +248,7 @@ func TestPartOfASecretIsNotObservable(t *testing.T) {
 	}
 }
 
-// A compressed response that breaks off shows nothing, because where it does tells how
+// A compressed response that breaks off shows nothing, because the place depends on how
 // well a guess compresses.
 func TestBrokenCompressionShowsNothing(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ type mutant struct {
 	seen     bool   // the simulator's short run notices it
 }
 
-// parts returns the mutant and the one that is there as well.
+// parts returns the mutant, and the other one in also.
 func (m *mutant) parts(t *testing.T) []mutant {
 	t.Helper()
 	if m.also == "" {
