@@ -15,7 +15,6 @@ import (
 func TestScan(t *testing.T) {
 	t.Parallel()
 	id := storage.ID{0x01, 0x9c, 0xb7, 0x3d, 0x32, 0x71, 0x70, 0x00, 0x80, 1, 2, 3, 4, 5, 6, 0xff}
-	const text = "019cb73d-3271-7000-8001-0203040506ff"
 	key := storage.Key{7, 31: 9}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 89012000, time.UTC)
 	later := at.Add(time.Hour)
@@ -26,9 +25,6 @@ func TestScan(t *testing.T) {
 		want any
 	}{
 		{"id of bytes", id[:], &storage.ID{}, &id},
-		{"id of text", text, &storage.ID{}, &id},
-		{"id of text in bytes", []byte(text), &storage.ID{}, &id},
-		{"id of capitals", strings.ToUpper(text), &storage.ID{}, &id},
 		{"no id", nil, &storage.ID{9}, &storage.ID{}},
 		{"hash", id[:], &storage.Hash{}, (*storage.Hash)(&id)},
 		{"no hash", nil, &storage.Hash{9}, &storage.Hash{}},
@@ -65,9 +61,9 @@ func TestScanRejectsWrongValues(t *testing.T) {
 		dest any
 	}{
 		{"an id that is too short", make([]byte, 15), &storage.ID{}},
-		{"an id of wrong text", "019cb73d-3271-7000-8001-0203040506fx", &storage.ID{}},
-		{"an id of short text", "019cb73d", &storage.ID{}},
-		{"an id of 36 other characters", strings.Repeat("0", 36), &storage.ID{}},
+		{"an id of text", "019cb73d-3271-7000-8001-0203040506ff", &storage.ID{}},
+		{"an id of text in bytes", []byte("019cb73d-3271-7000-8001-0203040506ff"), &storage.ID{}},
+		{"an id of 16 characters", strings.Repeat("0", 16), &storage.ID{}},
 		{"an id of a number", int64(1), &storage.ID{}},
 		{"a hash that is too long", make([]byte, 17), &storage.Hash{}},
 		{"a key of text", strings.Repeat("k", 32), &storage.Key{}},

@@ -62,8 +62,7 @@ type Dialect struct {
 	// their values. Lists with filters are never prepared.
 	PreparedLists bool
 
-	// ID returns the driver's value for an id. The database may return the 16
-	// bytes or the text of a UUID.
+	// ID returns the driver's value for an id, which the database returns as 16 bytes.
 	ID func(storage.ID) any
 
 	// In returns the condition that the column is one of the values, and its
