@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
@@ -82,20 +83,31 @@ func TestMemoryOfTransformsIsBounded(t *testing.T) {
 	w.dest = dest
 	code := "const a = []; for (let i = 0; i < 60000; i++) a.push([]);"
 	request, response, result := w.transforms(`return {body: {}, headers: {}}`, ""), w.transforms("", `return {body: {}, headers: {}}`), w.transforms(code+`return {body: a, headers: {}}`, "")
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	must.Get(io.WriteString(z, bomb))(t)
-	must.Do(t, z.Close())
+	pack := func(text string) string {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		must.Get(io.WriteString(z, text))(t)
+		must.Do(t, z.Close())
+		return packed.String()
+	}
+	packed := pack(bomb)
 	for range 5 {
 		w.invoke(request, "POST", "", "{}", "Content-Type", "application/json").wantDestination(t, 200, "{}")
 		w.invoke(response, "POST", "", "{}", "Content-Type", "application/json").wantDestination(t, 200, "{}")
 	}
-	w.invoke(request, "POST", "", packed.String(), "Content-Type", "application/json", "Content-Encoding", "gzip").wantProxyError(t, 413)
-	w.invoke(request, "POST", "", packed.String(), "Content-Type", "application/json", "Content-Encoding", "", "Content-Encoding", "gzip").wantProxyError(t, 413)
+	w.invoke(request, "POST", "", packed, "Content-Type", "application/json", "Content-Encoding", "gzip").wantProxyError(t, 413)
+	w.invoke(request, "POST", "", packed, "Content-Type", "application/json", "Content-Encoding", "", "Content-Encoding", "gzip").wantProxyError(t, 413)
 	w.invoke(response, "POST", "/bomb", "{}", "Content-Type", "application/json").wantProxyError(t, 413)
 	w.invoke(result, "POST", "", "{}", "Content-Type", "application/json").wantProxyError(t, 413)
 	reactor := must.Get(w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => { " + code + " return {raw: a} }", Configuration: map[string]string{}}))(t)
 	w.do("POST", "/reactors/"+reactor.ID.String()+"/react", w.PrivateKey, "{}").wantError(t, 413)
+
+	half := "[" + strings.Repeat("[],", 20<<10) + "1]" // fits, but not beside the room below
+	w.invoke(request, "POST", "", pack(half), "Content-Type", "application/json", "Content-Encoding", "gzip").wantDestination(t, 200, "{}")
+	held := core.CallerOf(w.Private).Room(nil)
+	defer held.Leave()
+	must.Do(t, held.Reserve(t.Context(), 1<<20))
+	w.invoke(request, "POST", "", pack(half), "Content-Type", "application/json", "Content-Encoding", "gzip").wantProxyError(t, 503)
 }
 
 func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case looks at what arrived last

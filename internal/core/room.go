@@ -102,13 +102,18 @@ func Await(ctx context.Context, bytes int) error {
 	return errLate
 }
 
-// AwaitJSON waits for memory for the tree of a JSON text that the caller has not sent, such
-// as a response or the result of code, and takes the turn that parsing it needs.
-func AwaitJSON(ctx context.Context, text []byte) error {
+// ReserveJSON reserves memory for the tree of a JSON text that nothing was charged for when
+// it arrived, and takes the turn that parsing it needs.
+func ReserveJSON(ctx context.Context, text []byte) error { return roomForJSON(ctx, text, Reserve) }
+
+// AwaitJSON is ReserveJSON for an operation that has had effects, as Await is Reserve.
+func AwaitJSON(ctx context.Context, text []byte) error { return roomForJSON(ctx, text, Await) }
+
+func roomForJSON(ctx context.Context, text []byte, room func(context.Context, int) error) error {
 	if len(text) < LargeText {
 		return nil
 	}
-	if err := Await(ctx, jsonx.Weight(text)); err != nil {
+	if err := room(ctx, jsonx.Weight(text)); err != nil {
 		return err
 	}
 	return Turn(ctx)

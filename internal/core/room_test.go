@@ -28,6 +28,8 @@ func TestEffectsWaitForMemory(t *testing.T) {
 		must.Do(t, core.Reserve(holding, 400<<10))
 		_, refused := room()
 		must.Match(t, "work without effects", core.Reserve(refused, 100<<10), admission.ErrFull)
+		_, parsed := room()
+		must.Match(t, "JSON of a request", core.ReserveJSON(parsed, make([]byte, 50<<10)), admission.ErrFull)
 		_, never := room()
 		must.Match(t, "work that never fits", core.Await(never, 1<<20), admission.ErrNever)
 		_, late := room()

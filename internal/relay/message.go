@@ -30,8 +30,16 @@ type Message struct {
 	Body   []byte
 }
 
-// Await waits for memory for the value of the body, and takes the turn that reading it
+// Reserve reserves memory for the value of the body, and takes the turn that reading it
 // needs.
+func (m *Message) Reserve(ctx context.Context) error {
+	if !isJSON(m.Header) {
+		return core.Reserve(ctx, len(m.Body))
+	}
+	return core.ReserveJSON(ctx, m.Body)
+}
+
+// Await is Reserve for an operation that has had effects.
 func (m *Message) Await(ctx context.Context) error {
 	if !isJSON(m.Header) {
 		return core.Await(ctx, len(m.Body))

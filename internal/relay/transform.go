@@ -31,7 +31,7 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 		return fault.Field("", "%s", err.Error())
 	}
 	if len(encodings) > 0 { // otherwise its value was charged for when it arrived
-		if err := m.Await(ctx); err != nil {
+		if err := m.Reserve(ctx); err != nil {
 			return err
 		}
 	}
