@@ -66,8 +66,9 @@ func TestConsistency(t *testing.T) {
 			t.Errorf("from %d: %v", size, err)
 		}
 	}
-	if _, _, err := l.Consistency(t.Context(), tenant, 1000); err == nil {
-		t.Error("a size larger than the tree was accepted")
+	for _, size := range []int64{-1, 601, 1000} {
+		_, _, err := l.Consistency(t.Context(), tenant, size)
+		must.Match(t, "a size outside the tree", err, must.Text("the tree has 600 leaves"))
 	}
 }
 

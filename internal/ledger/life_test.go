@@ -184,6 +184,7 @@ func TestDeleteTenant(t *testing.T) {
 	for more := true; more; {
 		more = must.Get(r.store.Purge(t.Context(), storage.ID(tenant), 100))(t)
 	}
+	must.Match(t, "a deletion that is repeated", l.DeleteTenant(t.Context(), tenant), nil)
 	r.isGood(l, other, nil)
 	r.exec("DELETE FROM vault_log_trees WHERE tenant_id = ?", other[:])
 	if got := verdictsOf(r.verify(l)); !slices.Contains(got, evidence.Truncated) {

@@ -2,14 +2,20 @@ package ledger
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"math/bits"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/ledger/merkle"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -36,6 +42,60 @@ func TestLocate(t *testing.T) {
 					t.Fatalf("%v near %d: entry %d is at %d", part, near, i, found[ids[i]].Index)
 				}
 			}
+		}
+	}
+	apart := slices.Concat(ids[:2*maxLookups], ids[1400:]) // the first need no lookup
+	if found, err := l.Locate(t.Context(), tenant, apart, 0); err != nil || len(found) != len(apart) {
+		t.Errorf("%d of %d entries in two places found: %v", len(found), len(apart), err)
+	}
+}
+
+// Proofs cache a bounded number of hashes.
+func TestCachedHashesAreBounded(t *testing.T) {
+	t.Parallel()
+	r, l, tenant := begun(t)
+	r.write(l, tenant, 10)
+	r.checkpoint(l)
+	h := l.hashes(t.Context(), tenant)
+	for n := range int64(maxSeen + 1) {
+		h.seen[merkle.Subtree{N: 1<<40 + n}] = merkle.Hash{}
+	}
+	must.Get(h.subtree(merkle.Subtree{N: 3}))(t)
+	if len(h.seen) > storage.LeavesPerBlock {
+		t.Errorf("%d hashes are cached", len(h.seen))
+	}
+}
+
+// An error of the storage at any call ends a proof and an export with this error.
+func TestExportEndsWithTheErrorOfItsStorage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	broken, calls, fails := errors.New("broken"), 0, 0
+	l, tenant := r.openOn(&tapped{database: r.store, before: func(context.Context, any) error {
+		if calls++; calls == fails {
+			return broken
+		}
+		return nil
+	}}), r.id()
+	logs := r.write(l, tenant, 600)
+	r.checkpoint(l)
+	for name, call := range map[string]func() error{
+		"Proof":       func() error { return must.Err(l.Proof(t.Context(), tenant, uuid.UUID(logs[300].ID))) },
+		"Consistency": func() error { _, _, err := l.Consistency(t.Context(), tenant, 300); return err },
+		"Export":      func() error { return l.Export(t.Context(), tenant, io.Discard) },
+	} {
+		n := 0
+		for ; ; n++ {
+			calls, fails = 0, n+1
+			err := call()
+			if calls < fails {
+				must.Match(t, name, err, nil)
+				break
+			}
+			must.Match(t, fmt.Sprintf("%s with an error of call %d", name, n+1), err, broken)
+		}
+		if n < 2 {
+			t.Errorf("%s calls the storage %d times", name, n)
 		}
 	}
 }
