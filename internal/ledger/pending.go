@@ -75,10 +75,13 @@ func (p *Pending) Expect(now time.Time, tenant uuid.UUID, entries ...Expected) {
 		p.by[tenant] = of
 	}
 	for _, e := range entries {
-		if p.n < maxPending {
-			of[e.ID] = &Waiting{Expected: e, Since: now}
+		if of[e.ID] == nil { // a write of unknown outcome is tried again
+			if p.n >= maxPending {
+				continue
+			}
 			p.n++
 		}
+		of[e.ID] = &Waiting{Expected: e, Since: now}
 	}
 }
 

@@ -22,6 +22,7 @@ func TestPendingEntriesAreBounded(t *testing.T) {
 		t.Errorf("an entry that nobody expected: %d altered, %d wait", len(altered), p.Len())
 	}
 	p.Expect(r.clock(), tenant, all...)
+	p.Expect(r.clock(), tenant, all[:20]...)
 	must.Same(t, "entries", maxPending, p.Len())
 	must.Same(t, "altered entries", 0, len(p.Written(r.clock(), tenant, all...)))
 	r.advance(MissingAfter)
