@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -198,41 +197,6 @@ func TestOnceInProgress(t *testing.T) {
 			})
 			must.Do(t, err)
 			given.Same(t, "runs", runs.Load(), 1)
-		})
-	}
-}
-
-// When several nodes run a request at once, it takes effect once.
-func TestOnceAcrossNodes(t *testing.T) {
-	t.Parallel()
-	for name, lease := range leases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			vaults, _ := given.Nodes(t)
-			tenant := given.TenantOf(t, vaults[0])
-			var runs atomic.Int32
-			var wg sync.WaitGroup
-			locations := make([]string, 8)
-			for i := range locations {
-				wg.Go(func() {
-					a, _, err := vaults[i%2].Tenant(tenant.TenantID()).Client.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, creating(&runs, generic))
-					if err != nil && !errors.Is(err, vault.ErrConflict) {
-						t.Error(err)
-					}
-					locations[i] = a.Header.Get("Location")
-				})
-			}
-			wg.Wait()
-			found, total := given.List(t, tenant, vault.ListTokensParams{})
-			given.Same(t, "total", total, 1)
-			for _, l := range locations {
-				if l != "" && l != found[0] {
-					t.Errorf("a response names %s, stored is %s", l, found[0])
-				}
-			}
-			if lease > 0 && runs.Load() != 1 {
-				t.Errorf("work with outside effects ran %d times", runs.Load())
-			}
 		})
 	}
 }

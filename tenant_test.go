@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -465,33 +464,6 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 	v.Clock.Advance(time.Microsecond)
 	given.Sweep(t, v.Vault)
 	must.Match(t, "after 24 hours", must.Err(store.Claim(t.Context(), storage.ID(v.Acme.ID), key)), storage.ErrNotFound)
-}
-
-// Several nodes may sweep at once, while tokens are patched.
-func TestConcurrentSweeps(t *testing.T) {
-	t.Parallel()
-	vaults, clock := given.Nodes(t)
-	tenant := given.TenantOf(t, vaults[0])
-	for i := range 100 {
-		given.Create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: vaulttest.Start.Add(time.Hour)})
-		given.Create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: given.Visa, CVC: "987"}})
-	}
-	clock.Advance(time.Hour)
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() { given.Sweep(t, vaults[i%2]) })
-	}
-	wg.Go(func() {
-		for i := range 20 {
-			given.Update(t, tenant, fmt.Sprintf("card%d", i), `{"metadata":{"k":"v"}}`)
-		}
-	})
-	wg.Wait()
-	given.Same(t, "what is left to sweep", given.Sweep(t, vaults[0]), vault.Swept{})
-	_, total := given.List(t, tenant, vault.ListTokensParams{})
-	given.Same(t, "tokens", total, 100)
-	page := must.Get(tenant.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "tok7"}))(t)
-	given.Same(t, "the log", page.Pagination.TotalItems, 2)
 }
 
 // A vault sweeps in the background.

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,44 +68,6 @@ func TestConsistency(t *testing.T) {
 	for _, size := range []int64{-1, 601, 1000} {
 		_, _, err := l.Consistency(t.Context(), tenant, size)
 		must.Match(t, "a size outside the tree", err, must.Text("the tree has 600 leaves"))
-	}
-}
-
-// TestNodesRace lets several nodes write, sequence and sign at once.
-func TestNodesRace(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.anchors = []Anchor{&memory{}}
-	const nodes, tenants, rounds = 4, 3, 8
-	var ids []uuid.UUID
-	for range tenants {
-		ids = append(ids, r.id())
-	}
-	var mu sync.Mutex
-	written := map[uuid.UUID][]storage.Log{}
-	var wg sync.WaitGroup
-	for n := range nodes {
-		l := r.open()
-		wg.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(n), 1))
-			for range rounds {
-				tenant := ids[random.IntN(tenants)]
-				logs := r.write(l, tenant, 1+random.IntN(40))
-				mu.Lock()
-				written[tenant] = append(written[tenant], logs...)
-				mu.Unlock()
-				must.Match(t, "Checkpoint", must.Err(l.Checkpoint(context.Background())), nil)
-			}
-		})
-	}
-	wg.Wait()
-	l := r.open()
-	for _, tenant := range ids {
-		r.settle(l, tenant, int64(len(written[tenant])))
-		r.isGood(l, tenant, nil, written[tenant]...)
-	}
-	if len(r.all()) > 0 {
-		t.Error(r.all())
 	}
 }
 
