@@ -30,7 +30,11 @@ var migrations = sync.OnceValues(func() ([]storage.Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.ReadMigrations(files)
+	all, err := sqlstore.ReadMigrations(files)
+	for i := range all {
+		all[i].SQL = marked(all[i].SQL)
+	}
+	return all, err
 })
 
 // Migrations returns the SQL that creates the vault's tables in the given
@@ -69,19 +73,24 @@ func (n schemaName) in(statement string) string {
 // start with vault_.
 var tableNames = regexp.MustCompile(`\b(TABLE|ON|INTO|FROM|UPDATE) vault_`)
 
+// mark stands for the schema in the program's migrations. No SQL has this character.
+const mark = "\x00"
+
+// marked returns a migration with a mark before every table name.
+func marked(sql string) string { return tableNames.ReplaceAllString(sql, "$1 "+mark+"vault_") }
+
 // migrations returns the program's migrations, and added ones, with the schema.
 func (n schemaName) migrations(added []storage.Migration) []storage.Migration {
 	all, err := migrations()
 	if err != nil {
 		panic(err) // unreachable: the files are part of the program, and tests read them
 	}
-	all = slices.Concat(all, added)
-	named := make([]storage.Migration, len(all))
-	for i, m := range all {
-		sql := tableNames.ReplaceAllStringFunc(m.SQL, func(found string) string {
-			return strings.TrimSuffix(found, "vault_") + string(n) + "vault_"
-		})
-		named[i] = storage.Migration{Version: m.Version, SQL: sql}
+	named := slices.Clone(all)
+	for _, m := range added {
+		named = append(named, storage.Migration{Version: m.Version, SQL: marked(m.SQL)})
+	}
+	for i := range named {
+		named[i].SQL = strings.ReplaceAll(named[i].SQL, mark, string(n))
 	}
 	return named
 }

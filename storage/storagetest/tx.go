@@ -22,7 +22,7 @@ func txRules() []txRule {
 		{"what waits for a transaction is served after it", txWaits},
 		{"several callers may share a transaction", txShared},
 	}
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		rules = append(rules, txRule{
 			fmt.Sprintf("a history of transactions, what they see and what they leave agree with the model, seed %d", seed),
 			func(w *txTest) { txHistory(w, seed) },

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
@@ -195,7 +196,10 @@ func TestDroppedWritesOfEveryLine(t *testing.T) {
 			if on == "vault_log_marks" && !w.pg || on == "vault_migrations" {
 				continue // there is no such table, or nothing writes to it
 			}
-			for _, event := range []string{"INSERT", "UPDATE", "DELETE"} {
+			for n, event := range []string{"INSERT", "UPDATE", "DELETE"} {
+				if w.pg && !long.Run && n != i%3 {
+					continue // a trigger of PostgreSQL does the same, and takes longer
+				}
 				tried++
 				for name, is := range w.afterChanges(func() func() { return w.drops(event, on, condition) }) {
 					was, known := w.b.uses[name]

@@ -44,8 +44,9 @@ func (m *mixture) ofExpired(is, was *logRow) bool {
 		return false
 	}
 	ids := slices.Collect(slices.Chunk(is.value("ids").([]byte), 16))
-	now, before := is.value("seqs").([]byte), was.value("seqs").([]byte)
-	if len(now) != 8*len(ids) {
+	now, _ := is.value("seqs").([]byte) // an attacker may write NULL
+	before, _ := was.value("seqs").([]byte)
+	if len(now) != 8*len(ids) || len(before) != len(now) {
 		return false
 	}
 	for i, id := range ids {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/test/long"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -275,10 +276,7 @@ var untried = map[string]change{
 func TestEveryChangeOfEveryLine(t *testing.T) {
 	t.Parallel()
 	worlds(t, func(w *world) {
-		tries := 3
-		if w.pg {
-			tries = 1
-		}
+		tries := long.Rounds(1, 3)
 		counts := map[change]int{}
 		for i := range table {
 			name := table[i].name
@@ -310,7 +308,7 @@ func (w *world) changes(i int, how change, tries int) (tried int) {
 			continue
 		}
 		m.tricks = []string{fmt.Sprintf("%s: change %d", table[i].name, how)}
-		wrong, allowed := m.try(mode{running: n%2 == 0, calls: true, uses: true})
+		wrong, allowed := m.try(mode{running: (n+i+int(how))%2 == 0, calls: true, uses: true})
 		if allowed {
 			tried++
 		}

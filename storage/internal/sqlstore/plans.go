@@ -28,10 +28,11 @@ package sqlstore
 //     which the planner expects fewer pages: a range with a LIMIT must be in order.
 //
 // TestBlocksTouched of storage/postgres counts the blocks that each statement reads in a
-// tenant of a thousand rows, analyzed when it was empty and never. TestRowsTouched
-// counts the rows of lists. They fail without the hints, with two exceptions: no test of
-// the short run needs clause.some, and none needs OFFSET 0 in the check of the holds of a
-// group, because a test cannot choose which changes share a group.
+// tenant of 14,000 rows of each kind, analyzed before the tenant was there, when it was
+// empty, and never. TestRowsTouched counts the rows of lists. They fail without the hints,
+// with two exceptions: no test of the short run needs clause.some, and none needs OFFSET 0
+// in the check of the holds of a group, because a test cannot choose which changes share a
+// group.
 
 // InOrder makes PostgreSQL read the rows of a query with ORDER BY and a small LIMIT
 // in the order of an index. It is a column of the query, or joins its table.
