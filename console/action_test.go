@@ -2,11 +2,13 @@ package console_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +17,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
-	"github.com/seed-72ea4aab/vault/jsruntime"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
-	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // action is an action of a page, and the role that it requires.
@@ -210,13 +210,17 @@ func (w *consoleVault) killJobAgain(v *visitor) {
 	}
 }
 
-// TestRotation rotates a key and follows the progress.
+// TestRotation rotates a key and follows the progress. The rotation waits for other nodes
+// until the progress was shown.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	w := newConsoleVaultIn(t, func(cfg *vault.Config) *vaulttest.Vault {
-		// On a storage of others, a rotation waits until other nodes have the new key.
-		return vaulttest.OpenStorage(t, struct{ *sqlite.Store }{must.Get(sqlite.Open(t.Context(), ":memory:"))(t)}, cfg)
-	}, jsruntime.NewInProcess(nil))
+	w, shown := newConsoleVault(t), make(chan struct{})
+	core.CallerOf(w.Owner.Client).Vault.WaitUntil = func(context.Context, time.Time) error {
+		<-shown
+		return nil
+	}
+	show := sync.OnceFunc(func() { close(shown) })
+	defer show()
 	v := w.as("owner")
 	page := strings.TrimSuffix(w.inTenant(""), "/")
 	if status, body := v.post(page+"/rotate", nil); status != http.StatusSeeOther {
@@ -234,6 +238,7 @@ func TestRotation(t *testing.T) {
 			t.Fatalf("no event has a progress bar: %v", err)
 		}
 	}
+	show()
 	rest := string(must.Get(io.ReadAll(events))(t)) // ends with the rotation
 	if !strings.Contains(rest, "The rotation is complete") || !strings.HasSuffix(strings.TrimSpace(rest), "event: end\ndata:") {
 		t.Errorf("events: %s", rest)

@@ -9,15 +9,11 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/test/browser"
 	"github.com/seed-72ea4aab/vault/internal/test/must"
 )
 
-func TestMain(m *testing.M) {
-	keyring.Horizon = 0 // no other node has the keys that a rotation destroys
-	os.Exit(browser.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(browser.Main(m)) }
 
 var screens = map[string]browser.Screen{
 	"desktop": {Width: 1280, Height: 900}, "dark desktop": {Width: 1280, Height: 900, Dark: true},

@@ -139,17 +139,12 @@ func trailed(c *vault.Config) {
 
 func newConsoleVaultOn(t *testing.T, runtime script.Runtime, adjust ...func(*vault.Config)) *consoleVault {
 	t.Helper()
-	return newConsoleVaultIn(t, func(cfg *vault.Config) *vaulttest.Vault { return vaulttest.Open(t, ":memory:", cfg) }, runtime, adjust...)
-}
-
-func newConsoleVaultIn(t *testing.T, open func(*vault.Config) *vaulttest.Vault, runtime script.Runtime, adjust ...func(*vault.Config)) *consoleVault {
-	t.Helper()
 	w := &consoleVault{t: t, rec: console.NewRecorder(), sent: &record{}, stop: make(chan struct{})}
 	config := &vault.Config{Observer: w.rec, Runtime: runtime, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
 	for _, a := range adjust {
 		a(config)
 	}
-	w.Vault = open(config)
+	w.Vault = vaulttest.Open(t, ":memory:", config)
 	w.receiver = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(w.receiver.Close)
 	w.fill()
