@@ -201,7 +201,7 @@ func (v *Vault) watchKey() *keyring.Watch {
 		Check: v.root.Holds,
 		Drop: func() {
 			v.core.Tenants.DropAll()
-			v.root.Drop(v.core.Key.Usable())
+			v.root.Drop()
 		},
 		Changed: func(ctx context.Context, c keyring.KeyChange) error { return v.core.KeyChanged(ctx, c, v.sweepNow) },
 	})

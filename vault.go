@@ -343,6 +343,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	if held && c.KeyAge > 0 {
 		v.core.Key = v.watchKey()
+		v.root.Usable = v.core.Key.Usable
 	}
 	if err := errors.Join(v.openEvidence(ctx), v.openSinks(ctx)); err != nil {
 		return nil, err

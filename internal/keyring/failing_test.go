@@ -65,19 +65,31 @@ func TestFailingKeyIsNotTheWrongKey(t *testing.T) {
 	}
 }
 
-// While the root is dropped, no ring counts as altered.
-func TestDroppedRootIsNoTampering(t *testing.T) {
+// Nothing uses the root of a key that may not be used, even before the root is dropped, and
+// no ring counts as altered.
+func TestRootOfADeniedKeyIsNotUsed(t *testing.T) {
 	t.Parallel()
-	for _, why := range []error{fault.ErrKeyDenied, fault.ErrKeyUnavailable} {
+	for _, c := range []struct {
+		why     error // why the key may not be used
+		dropped bool
+		want    error
+	}{
+		{fault.ErrKeyDenied, false, fault.ErrKeyDenied}, {fault.ErrKeyDenied, true, fault.ErrKeyDenied},
+		{fault.ErrKeyUnavailable, false, fault.ErrKeyUnavailable}, {nil, true, fault.ErrKeyUnavailable},
+	} {
 		db := &database{}
 		root := db.open(t, newAEAD(t))
-		root.Drop(why)
-		must.Match(t, "the vault's own ring", must.Err(Own(t.Context(), db, root)), why)
+		root.Usable = func() error { return c.why }
+		if c.dropped {
+			root.Drop()
+		}
+		must.Match(t, "a new ring", must.Err(root.Encrypt(nil, nil)), c.want)
+		must.Match(t, "the vault's own ring", must.Err(Own(t.Context(), db, root)), c.want)
 		w := newRingCache(t, 0)
 		w.cfg.Root = root
 		err := must.Err(w.Get(t.Context(), w.tenant))
-		if !errors.Is(err, why) || errors.Is(err, ErrRing) {
-			t.Errorf("the ring of a tenant: %v, want %v", err, why)
+		if !errors.Is(err, c.want) || errors.Is(err, ErrRing) {
+			t.Errorf("the ring of a tenant: %v, want %v", err, c.want)
 		}
 	}
 }

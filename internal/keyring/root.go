@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// RootConfig configures a Root. Pin and Altered may be empty.
+// RootConfig configures a Root. Pin, Altered and Usable may be empty.
 type RootConfig struct {
 	Store interface {
 		Records
@@ -31,6 +31,9 @@ type RootConfig struct {
 	Now func() time.Time
 	// Altered is called when a check finds a record that is not the vault's own.
 	Altered func(ctx context.Context, err error)
+	// Usable returns why the master key may not be used at the moment, or nil. It is set
+	// before the root is shared.
+	Usable func() error
 }
 
 // Root is the root of a vault. The master key wraps the root and nothing else; the
@@ -38,7 +41,8 @@ type RootConfig struct {
 // master key gets one blob at the start, and the same blob in each check. Nothing that
 // the holder unwraps later changes which key seals.
 //
-// Root implements [seal.AEAD] for rings. It fails while the root is dropped.
+// Root implements [seal.AEAD] for rings. It fails while the master key may not be used,
+// and while the root is dropped.
 type Root struct {
 	RootConfig
 	made        bool
@@ -48,7 +52,6 @@ type Root struct {
 	mu      sync.Mutex
 	record  rootRecord // whose blob this node has unwrapped
 	current *seal.Root // nil while it is dropped
-	dropped error      // why it is dropped
 }
 
 // rootRecord is the body of the record of the vault's own ring: the root as the master
@@ -340,12 +343,12 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, err)
 }
 
-// Drop forgets the root, because the master key may no longer be used. Until the next
-// check succeeds, calls fail with why.
-func (r *Root) Drop(why error) {
+// Drop forgets the root, because the master key may no longer be used. The next check
+// that succeeds brings it back.
+func (r *Root) Drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.current, r.dropped = nil, why
+	r.current = nil
 }
 
 // Holds asks the holder of the master key whether it may be used. The holder unwraps
@@ -448,10 +451,15 @@ func (r *Root) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 }
 
 func (r *Root) now() (*seal.Root, error) {
+	if r.Usable != nil {
+		if err := r.Usable(); err != nil {
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == nil {
-		return nil, r.dropped
+		return nil, fault.ErrKeyUnavailable
 	}
 	return r.current, nil
 }

@@ -280,7 +280,7 @@ func TestRewrap(t *testing.T) {
 	must.Do(t, behind.Holds(t.Context()))
 	next.denied = true
 	must.Match(t, "after the new key was denied", behind.Holds(t.Context()), fault.ErrKeyDenied)
-	behind.Drop(fault.ErrKeyDenied)
+	behind.Drop()
 
 	// The former record is the vault's own, but older.
 	next.denied, old.denied = false, false
