@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,15 +176,20 @@ func (p *tab) fill(number string) {
 	p.Await(`last('cvc')?.complete`)
 }
 
-// focus moves the focus to a field, and waits until keys go there. It asks again only
-// after many looks, because a second request that is still pending would later take
-// the focus back from another field.
+// focus moves the focus to a field, and waits until keys go there. The frame must have
+// handled each request, because it also moves the focus on when a field is complete, and a
+// pending request would later take the focus back. The page learns of the focus from the
+// browser, which then also sends keys to the frame.
 func (p *tab) focus(field string) {
 	p.T.Helper()
-	end := time.Now().Add(time.Minute)
+	end, due := time.Now().Add(time.Minute), p.handled()
 	for look := 0; time.Now().Before(end); look++ {
 		if look%100 == 0 {
 			p.Run(`el.focus('` + field + `')`)
+			due++
+		}
+		if p.handled() < due || p.Value(`String(el.getRootNode().activeElement === el)`) != "true" {
+			continue
 		}
 		for _, f := range p.frames() {
 			if f.Value(`String(document.hasFocus() && fields.`+field+`?.input === document.activeElement)`) == "true" {
@@ -192,6 +198,23 @@ func (p *tab) focus(field string) {
 		}
 	}
 	p.T.Fatalf("%s does not get the focus", field)
+}
+
+// handled returns how many requests for the focus the frames have handled since the first
+// call.
+func (p *tab) handled() (n int) {
+	p.T.Helper()
+	for _, f := range p.frames() {
+		n += must.Get(strconv.Atoi(f.Value(`(() => {
+			if (!Object.hasOwn(window, 'handled')) {
+				const take = port.onmessage;
+				window.handled = 0;
+				port.onmessage = (event) => { take(event); if (event.data?.do === 'focus') handled += 1 };
+			}
+			return String(handled);
+		})()`)))(p.T)
+	}
+	return n
 }
 
 // outcome returns the outcome of a promise: its value, or its code, fields and message.
